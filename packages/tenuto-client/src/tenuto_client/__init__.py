@@ -7,7 +7,7 @@
         job.download("note.wav")
 
 Every public name is listed here and loaded on first use, so importing this package is cheap.
-It depends on the HTTP contract alone, on none of the service's code.
+It depends only on the HTTP contract, on none of the service's code.
 """
 
 from importlib import import_module

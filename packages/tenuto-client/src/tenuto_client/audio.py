@@ -1,4 +1,4 @@
-"""Converts recordings to what the service takes, 16 kHz mono FLAC, and splits long ones on request.
+"""Converts recordings to what the service accepts, 16 kHz mono FLAC, and splits long ones on request.
 
 What soundfile reads (WAV, FLAC, MP3, OGG, AIFF) is converted block by block with soxr; everything else by
 ffmpeg, if it is installed. Both libraries (the extra `audio`) are loaded on first use.
@@ -25,7 +25,7 @@ MAX_SECONDS = 7200.0
 """The longest recording that the service takes."""
 PART_S = 600.0
 OVERLAP_S = 8.0
-"""Between 5 and 10 seconds, so that a sentence at a cut is whole in one of two parts."""
+"""Between 5 and 10 seconds, so that a sentence at a cut is complete in one of the two parts."""
 SEARCH_S = 20.0
 """How far before the end of a part to look for the quietest moment."""
 
@@ -36,7 +36,7 @@ _MIN_OVERLAP_S, _MAX_OVERLAP_S = 5.0, 10.0
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of a longer recording; `start_s` is what `source_offset_seconds` wants."""
+    """A piece of a longer recording; pass its `start_s` as `source_offset_seconds`."""
 
     path: Path
     start_s: float
@@ -45,7 +45,7 @@ class Part:
 
 @contextmanager
 def as_flac(source: Path | bytes) -> Iterator[Path | bytes]:
-    """The recording as 16 kHz mono FLAC until the `with` block ends; unchanged if it is that already.
+    """The recording as 16 kHz mono FLAC until the `with` block ends; unchanged if it is one already.
 
     Raises AudioError if it cannot be read or is longer than the service takes.
     """
@@ -79,7 +79,7 @@ def split(
 ) -> list[Part]:
     """Cut a recording into FLACs of about `part_s` seconds that overlap by `overlap_s` (5 to 10).
 
-    Each ends at the quietest tenth of a second of its last 20 seconds. Recognise them one by one, each with
+    Each ends at the quietest tenth of a second in its last 20 seconds. Transcribe them one by one, each with
     `source_offset_seconds=part.start_s`. Raises AudioError.
     """
     if not _MIN_OVERLAP_S <= overlap_s <= _MAX_OVERLAP_S or part_s < 2 * SEARCH_S:
@@ -101,7 +101,7 @@ def split(
 
 
 def convert_to_wav(source: Path, target: Path) -> None:
-    """Write a short recording as a PCM16 WAV of its own rate and one or two channels. Raises AudioError."""
+    """Write a short recording as a PCM16 WAV at its own sample rate, in mono or stereo. Raises AudioError."""
     soundfile = _soundfile()
     try:
         samples, rate = soundfile.read(source, dtype="int16", always_2d=True)

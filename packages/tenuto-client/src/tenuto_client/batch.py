@@ -1,8 +1,8 @@
-"""Batches: many lines, each one job and one file, once, however often the batch is interrupted.
+"""Batches: many lines, each made into one job and one file exactly once, however often it is interrupted.
 
-The folder is the batch. It holds the results, `report.csv`, and a journal in which the exact request of a
-line is noted before it is sent, its job's id as soon as it is known, and its end once its file is complete.
-The idempotency key follows from the batch and the line, so that no run can submit a line twice. Flows that
+The folder is the batch. It holds the results, `report.csv`, and a journal that records the exact request of a
+line before it is sent, its job's id as soon as it is known, and its end once its file is complete. The
+idempotency key is derived from the batch and the line, so that no run can submit a line twice. Flows that
 `drive` runs.
 """
 
@@ -43,16 +43,16 @@ from tenuto_client.steps import Do, Flow, Pause
 from tenuto_client.submission import Reading, Recording, encode, post, upload
 
 IN_FLIGHT = 32
-"""How many jobs of a batch are submitted and not finished, by default."""
+"""How many jobs of a batch are unfinished at a time, by default."""
 MOST_IN_FLIGHT = 1000
 PATIENCE_S = 600.0
 """How long an outage of the service may last before the batch stops."""
 OTHERS_S = 5.0
 """The oldest job is read as often as the service allows; each of the others at most this often."""
 SCAN_S = 1.0
-"""How often new lines are looked for, where they may come."""
+"""How often to look for new lines, if the plan has a `scan`."""
 CREDIT_S = 60.0
-"""How long to wait before a line that the balance did not cover is tried again."""
+"""How long to wait before retrying a line that the balance did not cover."""
 REPORT = "report.csv"
 JOURNAL = ".tenuto"
 COLUMNS = ("line", "id", "state", "file", "sha256", "charge", "error", "job")
@@ -67,20 +67,20 @@ OnLine = Callable[[LineResult], None]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do with which lines."""
+    """The lines of a batch, and what to do with them."""
 
     lines: list[Line]
     folder: Path
     forms: Mapping[str, str] = field(default_factory=dict)
-    """The form of each kind's results, of `results.FORMS`; else WAV, PNG and plain text."""
+    """The form of each kind's results, from `results.FORMS`; by default WAV, PNG and plain text."""
     in_flight: int = IN_FLIGHT
     again: bool = False
     """Make another job for a line whose job failed or was cancelled."""
     on_line: OnLine | None = None
     """Called with the result of each line that is finished."""
     scan: Callable[[], list[Line]] | None = None
-    """Gives lines that came since its last call, while the run lasts. Equal content is then the same work,
-    whatever its name, and no outage or low balance ends the run."""
+    """Called during the run; returns the lines that arrived since its last call. Equal content is then the
+    same work, whatever its name, and no outage or low balance ends the run."""
     is_over: Callable[[], bool] = lambda: True
     """With `scan`: whether no more lines will come."""
 
@@ -90,7 +90,7 @@ class Plan:
 
 
 def run(link: Link, plan: Plan) -> Flow[BatchReport]:
-    """Get every line done. Run again with the same folder, it continues.
+    """Finish every line. Run again with the same folder, it continues.
 
     Raises ServiceUnreachable, ServiceFailed and RateLimited once patience is exhausted, InsufficientBalance,
     AuthenticationFailed, JournalError, OSError (the folder cannot be written): the report is written in any
@@ -106,7 +106,7 @@ def run(link: Link, plan: Plan) -> Flow[BatchReport]:
 
 
 class _Book:
-    """The journal of a batch, open, and the result of each line so far."""
+    """The open journal of a batch, and the result of each line so far."""
 
     def __init__(self, plan: Plan, entry: Entry) -> None:
         self.plan = plan
@@ -114,16 +114,16 @@ class _Book:
         self.results: dict[int, LineResult] = {}
 
     def record(self, name: str) -> Mapping[str, Any]:
-        """What is noted about a line."""
+        """What is recorded about a line."""
         record: Mapping[str, Any] = self.entry.facts.get(name) or {}
         return record
 
     def note(self, name: str, **record: Any) -> Do:
-        """The step that replaces what is noted about a line."""
+        """The step that replaces what is recorded about a line."""
         return Do(lambda: self.entry.note(**{name: record}))
 
     def finish(self, line: Line, result: LineResult) -> None:
-        """Take down the result of a line."""
+        """Record the result of a line."""
         self.results[line.number] = result
         if self.plan.on_line is not None:
             self.plan.on_line(result)
@@ -165,7 +165,7 @@ def _open(link: Link, plan: Plan) -> _Book:
             raise _in_use(plan.folder)
         entry = journal.begin(_INTENT, base_url=link.base_url)
         if _count(journal) > 1:
-            # Two began at the same moment: neither has sent anything.
+            # Two programs began at the same moment: neither has sent anything.
             entry.finish()
             raise _in_use(plan.folder)
     if entry.facts.get("base_url") != link.base_url:
@@ -191,9 +191,9 @@ class _Task:
 
     line: Line
     name: str = ""
-    """Of what the journal notes about it."""
+    """The key of its record in the journal."""
     reading: Reading | None = None
-    """Its job, once it was accepted."""
+    """Its job, once accepted."""
     read_at: float = -math.inf
 
 
@@ -206,11 +206,11 @@ class _Run:
     book: _Book
     waiting: deque[_Task] = field(default_factory=deque)
     flying: list[_Task] = field(default_factory=list)
-    """Submitted and not finished, oldest first."""
+    """Submitted but not finished, oldest first."""
     models: dict[str, str] = field(default_factory=dict)
     scan_at: float = 0.0
     submit_at: float = 0.0
-    """Nothing is submitted before this, on the monotonic clock, nor read before the next one."""
+    """On the monotonic clock: nothing is submitted before this, and nothing is read before `read_at`."""
     read_at: float = 0.0
     is_short: bool = False
     """The balance did not cover a line, and no job has finished since."""
@@ -221,7 +221,7 @@ class _Run:
 
     @property
     def once(self) -> Link:
-        """The link without retries: this run itself decides when a request is sent again."""
+        """The link without retries: the run itself decides when to retry a request."""
         return replace(self.link, max_retries=0)
 
     def work(self) -> Flow[None]:
@@ -258,13 +258,13 @@ class _Run:
                 self.waiting.append(_Task(line))
 
     def _due(self, task: _Task) -> float:
-        """When a job may be read: as the service says, and all but the oldest less often."""
+        """When a job may be read: as the service asks, and less often for all but the oldest."""
         assert task.reading is not None
         pause_s = 0.0 if task is self.flying[0] else OTHERS_S
         return max(task.reading.due_at, task.read_at + pause_s, self.read_at)
 
     def _submit(self, task: _Task) -> Flow[None]:
-        """Get a line's job accepted, or finish the line if that was done before or cannot be."""
+        """Get a line's job accepted, or finish the line if it is already done or cannot be submitted."""
         try:
             if (yield from self._is_done(task)):
                 return
@@ -273,7 +273,7 @@ class _Run:
             self.waiting.appendleft(task)
             self.submit_at = self._retry_at(error)
         except InsufficientBalance as error:
-            # Jobs that finish release what they held and did not cost.
+            # Finished jobs release the part of their holds that they did not cost.
             if not self.flying and self.plan.scan is None:
                 raise
             self.waiting.appendleft(task)
@@ -292,7 +292,7 @@ class _Run:
             self.flying.append(task)
 
     def _is_done(self, task: _Task) -> Flow[bool]:
-        """Whether an earlier run finished the line: its file is there, or its job has no result."""
+        """Whether an earlier run finished the line: its file exists, or its job ended without a result."""
         line = task.line
         if not task.name:
             task.name = yield Do(lambda: _name(self.book.entry, line, is_named=self.plan.scan is None))
@@ -332,7 +332,7 @@ class _Run:
             raise
         except TenutoError as error:
             if not isinstance(error, AuthenticationFailed | UnexpectedAnswer | IdempotencyConflict):
-                # Nothing is bound to the key: the next run composes the request again.
+                # Nothing is bound to the key: the next run builds the request again.
                 yield self.book.note(task.name, tries=tries)
             raise
         yield self.book.note(task.name, tries=tries, job=reading.operation.id)
@@ -360,7 +360,7 @@ class _Run:
         return {**document, "input_artifact_ids": [artifact.id]}
 
     def _read(self, task: _Task, free_s: float) -> Flow[None]:
-        """Read a job; if it is finished, save its result. The service may hold the answer for `free_s`."""
+        """Read a job; if it is finished, save its result. The service may delay the response by `free_s`."""
         assert task.reading is not None
         operation = task.reading.operation
         hold_s = pacing.hold_s(task.reading.wait_s, min(free_s, pacing.MAX_HOLD_S)) if self.can_hold else 0
@@ -389,7 +389,7 @@ class _Run:
         self.is_short = False
 
     def _collect(self, task: _Task) -> Flow[None]:
-        """Save the result of a job that succeeded, and note it. Raises JobError for any other."""
+        """Save the result of a succeeded job, and record it. Raises JobError for any other job."""
         assert task.reading is not None
         operation, line, path = task.reading.operation, task.line, self._path(task.line)
         artifact = following.result_of(operation, line.kind)
@@ -434,7 +434,7 @@ class _Run:
         self.troubles, self.answered_at = 0, self.link.clock.monotonic()
 
     def _retry_at(self, error: RateLimited | ServiceFailed | ServiceUnreachable) -> float:
-        """When to try again after a request that failed for now. Raises the error without patience left."""
+        """When to retry after a temporary failure. Raises the error once patience is exhausted."""
         now = self.link.clock.monotonic()
         self.troubles += 1
         wait_s = pacing.backoff_s(self.troubles)
@@ -456,7 +456,7 @@ class _Run:
 
 
 def _name(entry: Entry, line: Line, *, is_named: bool) -> str:
-    """What identifies a line: all that it says, its id if `is_named`, and the content of its recording."""
+    """What identifies a line: all its fields, its id only if `is_named`, and the content of its recording."""
     content = "" if line.file is None else _content_sha256(entry, line.file)
     words = {"model": line.model, "parameters": line.parameters, "metadata": line.metadata}
     return digest(
@@ -465,7 +465,7 @@ def _name(entry: Entry, line: Line, *, is_named: bool) -> str:
 
 
 def _content_sha256(entry: Entry, path: Path) -> str:
-    """Of a recording; read again only if its size or time of change differ from those noted."""
+    """The SHA-256 of a recording, which is only read again if its size or modification time has changed."""
     name, about = f"file {path}", path.stat()
     noted = entry.facts.get(name)
     if noted is None or noted[:2] != [about.st_size, about.st_mtime_ns]:

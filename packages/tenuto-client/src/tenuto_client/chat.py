@@ -70,7 +70,7 @@ class ChatChunk:
 def request_of(
     model: str, messages: Iterable[ChatMessage], parameters: ChatParameters, *, stream: bool
 ) -> Request:
-    """POST /v1/chat/completions. Never retried once it may have arrived: it has no idempotency key."""
+    """POST /v1/chat/completions. Not retried once it may have arrived: it has no idempotency key."""
     body: dict[str, Any] = {"model": model, "messages": list(messages), **parameters}
     if stream:
         body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -103,7 +103,7 @@ class Events:
         self.is_over = False
 
     def feed(self, block: bytes) -> Iterator[ChatChunk]:
-        """The chunks that are complete by now. Raises an error that the service sends in the stream."""
+        """The chunks completed by this block. Raises an error that the service sends in the stream."""
         *lines, self._rest = (self._rest + block).split(b"\n")
         for line in lines:
             text = line.strip()

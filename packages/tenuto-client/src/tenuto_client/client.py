@@ -73,8 +73,8 @@ class Speech(_Resource):
     ) -> Job:
         """Submit a text of 1 to 8,192 bytes of UTF-8; the result is a WAV.
 
-        Without `model` it takes the first callable one. It warns with UnspokenTextWarning if some characters
-        of the text will be left out. Raises InvalidRequest (with every problem), InsufficientBalance,
+        Without `model`, the first callable one is used. Warns with UnspokenTextWarning if some characters of
+        the text will be left out. Raises InvalidRequest (with every problem), InsufficientBalance,
         NotAllowed, ServiceUnreachable, JournalError.
         """
         unspoken.warn(text, stacklevel=2)
@@ -129,7 +129,7 @@ class Chat:
 
 
 class Completions(_Resource):
-    """Answers of chat models."""
+    """Answers from chat models."""
 
     @overload
     def create(
@@ -159,9 +159,9 @@ class Completions(_Resource):
         stream: bool = False,
         **parameters: Unpack[ChatParameters],
     ) -> ChatCompletion | Iterator[ChatChunk]:
-        """An answer: whole, or with `stream=True` piece by piece.
+        """A complete answer, or with `stream=True` its pieces as they arrive.
 
-        A chat has no idempotency key, so it is not sent again once it may have arrived.
+        A chat has no idempotency key, so it is not retried once it may have arrived.
         """
         session = self._session
         if model is None and "chat" not in session.models:
@@ -185,7 +185,7 @@ class Completions(_Resource):
 
 
 class Voices(_Resource):
-    """Voices, and the saved choices of them."""
+    """Voices, and saved choices of voices."""
 
     def list(self) -> list[Voice]:
         """All voices: those of the service first, then the account's own."""
@@ -196,21 +196,21 @@ class Voices(_Resource):
         return self._session.run(reads.voice(self._session.link, voice_id))
 
     def create(self, file: Source, name: str, *, idempotency_key: str | None = None) -> Voice:
-        """Upload a PCM16 WAV of 1 to 15 seconds as an own voice."""
+        """Upload a PCM16 WAV of 1 to 15 seconds as a voice of your own."""
         content = creation.content_of(file)
         flow = reads.create_voice(self._session.link, name, content, idempotency_key)
         return self._session.run(flow)
 
     def rename(self, voice_id: str, name: str) -> Voice:
-        """Rename an own voice."""
+        """Rename a voice of your own."""
         return self._session.run(reads.rename_voice(self._session.link, voice_id, name))
 
     def delete(self, voice_id: str) -> None:
-        """Delete an own voice; accepted jobs keep its recording."""
+        """Delete a voice of your own; accepted jobs keep its recording."""
         self._session.run(reads.delete_voice(self._session.link, voice_id))
 
     def download(self, voice_id: str, path: str | Path) -> Path:
-        """Write a voice's recording to a path, checked."""
+        """Save a voice's recording to a path, verified."""
         recording = reads.voice_recording(self.get(voice_id))
         source = path_of("voices", voice_id, "content")
         return self._session.run(downloads.save(self._session.link, recording, Path(path), source=source))
@@ -236,7 +236,7 @@ class Jobs(_Resource):
     """The account's jobs."""
 
     def get(self, job_id: str) -> Job:
-        """A job by its id, as it is now. Raises NotFound."""
+        """The current state of a job, by its id. Raises NotFound."""
         return Job(self._session, self._session.run(following.show(self._session.link, job_id)))
 
     def list(
@@ -276,10 +276,10 @@ class Jobs(_Resource):
 
 
 class Webhooks(_Resource):
-    """Servers of yours that are informed when jobs finish. The operator has to allow webhooks."""
+    """Your servers that are notified when jobs finish. The operator must allow webhooks."""
 
     def create(self, url: str, events: Iterable[str], *, description: str = "") -> Webhook:
-        """A new webhook. `secret` is in this answer alone; save it to verify messages.
+        """Create a webhook. `secret` is only in this response; save it to verify messages.
 
         Events: `job.succeeded`, `job.failed`, `job.cancelled`, `job.recovery_required`, `balance.low`.
         Raises InvalidRequest (with every problem), NotAllowed, ServiceUnreachable (it may exist then).
@@ -299,7 +299,7 @@ class Webhooks(_Resource):
         description: str | None = None,
         enabled: bool | None = None,
     ) -> Webhook:
-        """Change what is given. `enabled=True` also sends what waited while it was disabled."""
+        """Change the given fields. `enabled=True` also sends what waited while it was disabled."""
         given = {
             "url": url,
             "events": None if events is None else [*events],
@@ -310,11 +310,11 @@ class Webhooks(_Resource):
         return self._session.run(reads.change_webhook(self._session.link, webhook_id, changes))
 
     def rotate(self, webhook_id: str) -> Webhook:
-        """Get a new secret, which only this answer has; the old one signs as well for 24 hours."""
+        """Get a new secret, which is only in this response; the old one also signs for 24 hours."""
         return self._session.run(reads.rotate_webhook(self._session.link, webhook_id))
 
     def delete(self, webhook_id: str) -> None:
-        """Delete a webhook, with all that waits for it."""
+        """Delete a webhook and all messages that wait for it."""
         self._session.run(reads.delete_webhook(self._session.link, webhook_id))
 
     def test(self, webhook_id: str) -> WebhookDelivery:
@@ -346,12 +346,12 @@ class Account(_Resource):
         return self._session.run(reads.balance(self._session.link))
 
     def ledger(self, *, limit: int = 20, after: str | None = None) -> list[LedgerEntry]:
-        """The newest lines first, at most 100; the next page is `after` the last one's id."""
+        """The newest entries first, at most 100; the next page is `after` the last one's id."""
         lines, _ = self._session.run(reads.ledger(self._session.link, after=after, limit=limit))
         return lines
 
     def usage(self, *, since: str | None = None, until: str | None = None) -> list[UsageLine]:
-        """By day, model and key; days as `2026-11-30`, both included; by default the last 31."""
+        """Usage by day, model and key; days as `2026-11-30`, both included; by default the last 31 days."""
         return self._session.run(reads.usage(self._session.link, since=since, until=until))
 
 
@@ -359,10 +359,10 @@ class Tenuto:
     """A Tenuto service. Close it, or use it in a `with` block.
 
     `api_key` and `base_url` default to TENUTO_API_KEY and TENUTO_BASE_URL, then to what `tenuto login` saved.
-    `timeout` is how many seconds a request may go without transferring a byte. A request is sent again
-    at most `max_retries` times, always with the same idempotency key. Jobs are written to a journal on disk
-    before they are sent, so that `tenuto resume` finds interrupted ones; `journal` may be another folder, or
-    False. `traceparent` returns the trace that a new job becomes part of, if its caller traces.
+    `timeout` is how many seconds a request may go without transferring a byte. A request is retried at most
+    `max_retries` times, always with the same idempotency key. Jobs are written to a journal on disk before
+    they are sent, so that `tenuto resume` finds interrupted ones; `journal` may be another folder, or False.
+    `traceparent` returns the trace that a new job becomes part of, or None.
 
     Raises NotConfigured, InvalidSetting.
     """
@@ -415,12 +415,12 @@ class Tenuto:
         again: bool = False,
         on_line: OnLine | None = None,
     ) -> BatchReport:
-        """Make a file of every line in a folder, and `report.csv`; run again, it continues.
+        """Make a file for every line, and `report.csv`, in a folder; running it again continues.
 
         A line has an `id`, which names its file, one of `text`, `prompt` and `file` (a recording), and any
-        parameter; `lines` are mappings, or a CSV or JSON Lines file. The folder is the batch: no line of it
-        is submitted or charged twice. A bad line stops no other. `forms` are those that a job's `download`
-        has, at most one for each kind; by default WAV, PNG and plain text. At most `in_flight` jobs are
+        parameters; `lines` are mappings, or a CSV or JSON Lines file. The folder is the batch: none of its
+        lines is submitted or charged twice. A bad line does not stop the others. `forms` are as in a job's
+        `download`, at most one per kind; by default WAV, PNG and plain text. At most `in_flight` jobs are
         unfinished at a time. `again` makes another job for lines whose job failed or was cancelled. `on_line`
         is called with the result of each line.
 
@@ -433,12 +433,12 @@ class Tenuto:
         return self._session.run(batch.run(self._session.link, plan))
 
     def events(self, *, job_id: str | None = None, after: str | None = None) -> Iterator[LiveEvent]:
-        """What happens to the account's jobs, as it happens; a restricted key follows those of its models.
+        """The events of the account's jobs as they happen; a restricted key sees those of its models.
 
-        Without `after`, the id of an event, it begins now; with it, behind that event, whatever was
-        restarted meanwhile. With `job_id` it gives all events of that job from the first one on, and ends
-        with the job. A connection that breaks is opened again, so that every event comes once and in order.
-        Raises Refused, or ServiceUnreachable when a connection fails more than `max_retries` times.
+        Without `after`, the id of an event, it starts now; with it, after that event, whatever has restarted
+        since. With `job_id` it yields all events of that job from the first on, and ends with the job. A
+        broken connection is reopened, so that every event comes once and in order. Raises Refused, or
+        ServiceUnreachable if a connection fails more than `max_retries` times.
         """
         following = Following(self._session.link, job_id, after)
         while not following.is_over:
@@ -448,7 +448,7 @@ class Tenuto:
                     for event in following.feed(block):  # noqa: UP028 - an async generator has no `yield from`
                         yield event
             except Lost:
-                pass  # It continues behind the last event, on another connection.
+                pass  # It continues after the last event, on another connection.
             self._session.run(following.pause())
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ def create(
     source: Source | None = None,
     on_bytes: OnBytes | None = None,
 ) -> Flow[tuple[Reading, Path | None]]:
-    """Submit a job of a program; also returns its journal file. `models` caches choices by kind."""
+    """Submit a program's job; also returns its journal file. `models` caches the chosen model by kind."""
     key = order.idempotency_key
     if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
         raise InvalidSetting("an idempotency key has 1 to 255 printable ASCII characters")
@@ -74,7 +74,7 @@ def _submit(link: Link, work: Work) -> Flow[tuple[Reading, Path | None]]:
 
 
 def _name(source: Source) -> str | None:
-    """What the file is called, where it is one."""
+    """The name of the file, if the source is one."""
     return Path(source).name if isinstance(source, str | Path) else None
 
 

@@ -1,6 +1,6 @@
-"""Downloads that yield exactly the announced bytes or nothing: size, SHA-256 and media type are checked.
+"""Downloads that yield exactly the announced bytes or nothing: size, SHA-256 and media type are verified.
 
-An interrupted download resumes; one that does not match starts over. No job is ever submitted again.
+An interrupted download resumes; a mismatch makes it start over. No job is ever submitted again.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from tenuto_client.steps import Do, Flow, OnBytes, Pause, Request, path_of
 PARTIAL = ".part"
 
 RETRIED = frozenset({404, 416})
-"""The store has not caught up with the database, or the range does not exist: a later try may succeed."""
+"""The store lags behind the database, or the range does not exist: a later try may succeed."""
 
 MAX_NAME = 100
 
 BLOCK_BYTES = 1 << 20
-"""How many bytes are collected before they are hashed and written."""
+"""How many bytes are buffered before they are hashed and written."""
 SYNC_BYTES = 8 << 20
 """After this many bytes an early fdatasync starts."""
 MAX_WAITING_BLOCKS = 4
-"""How many blocks may wait for the writer thread; a producer of more blocks until one is done."""
+"""How many blocks may wait for the writer thread; beyond that, the producer waits until one is done."""
 
 
 class Target(Protocol):
@@ -83,7 +83,7 @@ class Memory:
     def write(self, block: bytes) -> None:
         self.received += len(block)
         if self.received > self.size_bytes:
-            # Already wrong: do not let it fill the disk.
+            # Already a mismatch: do not let it fill the disk.
             return
         self._keep(block)
         if self._on_bytes is not None:
@@ -163,7 +163,7 @@ class File(Memory):
             self._writer.put(self._take_pending())
 
     def _take_pending(self) -> bytes:
-        """The collected bytes, removed from the list."""
+        """Take the buffered bytes."""
         blocks, self._blocks, self._pending_bytes = self._blocks, [], 0
         return b"".join(blocks)
 
@@ -192,7 +192,7 @@ class File(Memory):
         def sync() -> None:
             # An error here happens again at the final fsync, which reports it.
             with suppress(OSError):
-                # macOS and Windows have fsync alone.
+                # macOS and Windows have only fsync.
                 getattr(os, "fdatasync", os.fsync)(descriptor)
             self._sync = None
 
@@ -215,7 +215,7 @@ class File(Memory):
 
 
 class BackgroundWriter:
-    """One thread that handles blocks in order, so that hashing and writing overlap with receiving.
+    """One thread that processes blocks in order, so that hashing and writing overlap with receiving.
 
     Hashing and file writes release the GIL. Call it from one thread at a time."""
 
@@ -228,12 +228,12 @@ class BackgroundWriter:
         self._thread.start()
 
     def put(self, block: bytes) -> None:
-        """Queue a block; waits while the queue is full. Raises what the work on an earlier block raised."""
+        """Queue a block; waits while the queue is full. Raises the error of an earlier block."""
         self._raise_error()
         self._waiting.put(block)
 
     def drain(self) -> None:
-        """Wait until all blocks are done. Raises what the work raised."""
+        """Wait until all blocks are done. Raises the error of any of them."""
         self._waiting.join()
         self._raise_error()
 
@@ -266,7 +266,7 @@ def file_name(job_id: str) -> str:
 
 
 def remove_partials(path: Path, job_id: str) -> None:
-    """Remove temporary files that a killed download of this job to this path left."""
+    """Remove temporary files left by killed downloads of this job to this path."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.{file_name(job_id)}.*{PARTIAL}"):
         with suppress(OSError):
             left.unlink()
@@ -320,8 +320,8 @@ def fetch(
 ) -> Flow[None]:
     """Download until the content matches, retrying at most `max_retries` times.
 
-    Retried after a mismatch of size, hash or media type, a lost connection, and 404; the job is left alone.
-    Raises ContentMismatch and what `call` does.
+    Retries after a mismatch of size, hash or media type, a lost connection, 404 and 416; the job is left
+    alone. Raises ContentMismatch and what `call` raises.
     """
     fault = ""
     for tried in range(link.max_retries + 1):

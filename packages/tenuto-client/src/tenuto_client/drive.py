@@ -1,8 +1,8 @@
 """Runs flows over httpx2: one driver for threads, one for asyncio. It knows steps but not jobs.
 
-The HTTP library reads 64 KiB at a time and copies each block three times, which takes half of the time that
-a large download on a fast network could take. So once a large body has begun, the rest is read from the
-connection itself, through the library's extension `network_stream`. Such a connection is closed afterwards.
+The HTTP library reads 64 KiB at a time and copies each block three times, which makes up half the duration
+of a large download on a fast network. So once a large body has begun, the rest is read directly from the
+connection, through the library's extension `network_stream`. Such a connection is closed afterwards.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Driver:
         self._http = httpx2.Client(**_options(link))
 
     def run(self, flow: Flow[T]) -> T:
-        """What the flow returns, or the error it raises."""
+        """Run a flow; returns what it returns and raises what it raises."""
         outcome: Any = None
         error: BaseException | None = None
         with closing(flow):
@@ -85,7 +85,7 @@ class Driver:
                 if step.sink is None or response.status_code >= 300:
                     return _answer(response, b"".join(response.iter_raw()))
                 step.sink.begin(response.status_code, dict(response.headers))
-                # Block by block: collected blocks would be lost with the connection.
+                # Block by block: buffered blocks would be lost with the connection.
                 timeout_s = step.request.timeout_s or self._timeout_s
                 for block in blocks(response, timeout_s):
                     step.sink.write(block)
@@ -103,7 +103,7 @@ class AsyncDriver:
         self._http = httpx2.AsyncClient(**_options(link))
 
     async def run(self, flow: Flow[T]) -> T:
-        """What the flow returns, or the error it raises."""
+        """Run a flow; returns what it returns and raises what it raises."""
         outcome: Any = None
         error: BaseException | None = None
         with closing(flow):
@@ -173,7 +173,7 @@ class AsyncDriver:
                     await asyncio.to_thread(sink.write, b"".join(gathered))
                     gathered, size_bytes = [], 0
         finally:
-            # Blocks that came before the connection was lost count, too.
+            # Blocks that arrived before the connection was lost count, too.
             if gathered:
                 sink.write(b"".join(gathered))
 
@@ -189,7 +189,7 @@ def _options(link: Link) -> dict[str, Any]:
         },
         "follow_redirects": False,
         "transport": link.transport,
-        # Loading the CA certificates is the slowest step; http: uses an empty context, which trusts nobody.
+        # Loading the CA certificates is the slowest step; http: uses an empty context, which trusts nothing.
         "verify": ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if link.base_url.startswith("http:") else True,
     }
 
@@ -241,7 +241,7 @@ def _lost(error: Exception) -> Lost:
 
 
 def _why(error: Exception) -> str:
-    """What happened to a connection, in words for people; the exception itself becomes the cause."""
+    """What happened to a connection, in words for users; the exception itself becomes the cause."""
     text = in_words(str(error) or type(error).__name__)
     if isinstance(error, httpx2.TimeoutException):
         return "no connection in time" if isinstance(error, _NEVER_SENT) else "no answer in time"
@@ -259,7 +259,7 @@ def _why(error: Exception) -> str:
 
 READ_BYTES = 1 << 20
 LARGE_BYTES = 4 << 20
-"""If at least this much is left, faster reading is worth a new connection for the next request."""
+"""If at least this much is left, reading faster is worth a new connection for the next request."""
 
 
 def blocks(response: httpx2.Response, timeout_s: float) -> Iterator[bytes]:
@@ -301,7 +301,7 @@ async def blocks_async(response: httpx2.Response, timeout_s: float) -> AsyncIter
 
 
 def _announced(response: httpx2.Response) -> int:
-    """The length of the body; 0 if it is not announced or the body is chunked."""
+    """The announced length of the body; 0 if there is none or the body is chunked."""
     if "transfer-encoding" in response.headers or response.http_version != "HTTP/1.1":
         return 0
     return int(response.headers.get("content-length", 0))

@@ -1,6 +1,6 @@
-"""Every error of the package, in one tree; each says what to do about it.
+"""All errors of the package, in one tree; each says what to do about it.
 
-It knows the contract's statuses and codes, but not how an answer arrived.
+It knows the contract's statuses and codes, but not how a response arrived.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TenutoError(Exception):
         self.message = message
         self.code = code or type(self).code
         self.param = param
-        """The first faulty field or header, when the service named one."""
+        """The first faulty field or header, if the service named one."""
         self.request_id = request_id
         """Identifies the request in the service's logs."""
         self.remedy = remedy or _REMEDIES.get(self.code, type(self).remedy)
@@ -103,7 +103,7 @@ class Refused(TenutoError):
         self.retry_after_s = retry_after_s
         """Seconds to wait before sending the same request again, if the service gave them."""
         self.is_in_doubt = False
-        """Whether an earlier try of the same request got no answer and may have been accepted."""
+        """Whether an earlier try of the same request got no response and may have been accepted."""
 
 
 class InvalidRequest(Refused):
@@ -215,7 +215,7 @@ class ChatInterrupted(TenutoError):
 
 
 def utf8(text: str) -> bytes:
-    """The text in UTF-8. Raises InvalidSetting if it came from an argument or file name of other bytes."""
+    """The text in UTF-8. Raises InvalidSetting for text from an argument or file name that is not UTF-8."""
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -257,7 +257,7 @@ _BY_CODE: dict[str, type[Refused]] = {"insufficient_balance": InsufficientBalanc
 def refusal(
     status: int, document: Any, *, request_id: str | None = None, retry_after_s: float | None = None
 ) -> Refused:
-    """The error for an answer with this status and JSON body (None if it was not JSON)."""
+    """The error for a response with this status and JSON body (None if it was not JSON)."""
     told = document.get("error") if isinstance(document, Mapping) else None
     fields: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
     details = tuple(fault for fault in fields.get("details") or () if isinstance(fault, Mapping))
@@ -281,7 +281,7 @@ def refusal(
 
 
 def _unexplained(status: int) -> str:
-    """A proxy may send 5xx or 429 without our body; anything else comes from another program."""
+    """The message for a foreign body: a proxy may send 5xx or 429, anything else is another program's."""
     if status >= 500 or status == 429:
         return f"the service answered {status}"
     return f"the service answered {status} without Tenuto's error format: is this a Tenuto service?"

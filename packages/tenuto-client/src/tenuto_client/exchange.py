@@ -25,7 +25,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary moment."""
+        """Seconds since an arbitrary point in time."""
         ...
 
     def sleep(self, seconds: float) -> None:
@@ -57,19 +57,19 @@ class SystemClock:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """A request that will be sent again after a wait."""
+    """A request that will be retried after a wait."""
 
     wait_s: float
     status: int | None
-    """The status of the answer; None if no answer came."""
+    """The status of the response; None if there was none."""
     reason: str
-    """Why no answer came, in words; empty if one did."""
+    """Why there was no response, in words; empty if there was one."""
     gives_up_s: float
     """Seconds until the last try, estimated from this wait."""
 
     @property
     def is_last(self) -> bool:
-        """Whether no try follows the next one."""
+        """Whether the next try is the last."""
         return self.gives_up_s <= self.wait_s
 
 
@@ -82,16 +82,16 @@ class Link:
     timeout_s: float = 60.0
     """How long a request may go without sending or receiving a byte."""
     max_retries: int = 5
-    """How many times a request is sent again before its error is raised."""
+    """How many times a request is retried before its error is raised."""
     journal: Journal | None = None
     """Written before a job is submitted; None: no journal."""
     clock: Clock = field(default_factory=SystemClock)
     on_retry: Callable[[Retry], None] | None = None
-    """Called before a request waits to be sent again."""
+    """Called before the wait that precedes a retry."""
     traceparent: Callable[[], str | None] | None = None
-    """The trace that a job becomes part of, as W3C Trace Context writes it; called when one is submitted."""
+    """Returns the trace that a job becomes part of, as a W3C `traceparent`; called for each submission."""
     transport: Any = None
-    """The HTTP library's transport, for a service that is reached in another way than over the network."""
+    """The HTTP library's transport, for a service that is not reached over the network."""
 
 
 def call(
@@ -102,10 +102,10 @@ def call(
     is_live: bool = False,
     patience_s: float = pacing.GIVE_UP_S,
 ) -> Flow[Answer]:
-    """Send a request until the answer is final.
+    """Send a request until the response is final.
 
-    After 429 and 503 it waits as `Retry-After` says, after a lost answer it backs off; either way it retries
-    at most `max_retries` times and for at most `patience_s`. Raises Refused, ServiceUnreachable.
+    After 429 and 503 it waits as `Retry-After` says, after a lost response it backs off; it retries at most
+    `max_retries` times, and a refused request for at most `patience_s`. Raises Refused, ServiceUnreachable.
     """
     is_in_doubt = False
     until = link.clock.monotonic() + patience_s
@@ -114,7 +114,7 @@ def call(
             answer: Answer = yield Send(request, sink, is_live)
         except Lost as lost:
             is_in_doubt |= lost.was_sent
-            # The sink must not get bytes twice; the caller requests the rest.
+            # The sink must not get bytes twice; the caller itself requests the rest.
             may_repeat = request.is_repeatable and sink is None
             if not left or (lost.was_sent and not may_repeat):
                 message = f"{link.base_url} did not answer: {lost}"
@@ -135,13 +135,13 @@ def call(
 
 
 def ask(link: Link, request: Request) -> Flow[Any]:
-    """Send a request and return the JSON of its answer."""
+    """Send a request and return the JSON of the response."""
     answer = yield from call(link, request)
     return parsed(answer)
 
 
 def parsed(answer: Answer) -> Any:
-    """The JSON of a successful answer."""
+    """The JSON of a successful response."""
     try:
         return json.loads(answer.content)
     except ValueError as error:
@@ -152,7 +152,7 @@ def parsed(answer: Answer) -> Any:
 
 
 def refused(link: Link, answer: Answer) -> Refused:
-    """The error for an answer."""
+    """The error for a response."""
     try:
         document = json.loads(answer.content)
     except ValueError:

@@ -29,7 +29,7 @@ OnChange = Callable[[Operation], None]
 
 @dataclass(frozen=True, slots=True)
 class SpokenSegment:
-    """A segment of a preview with its audio: one complete WAV, checked."""
+    """A segment of a preview with its audio: one complete WAV, verified."""
 
     segment: Segment
     content: bytes
@@ -43,19 +43,19 @@ class Preview:
 
     reading: Reading
     attempts: set[str] = field(default_factory=set)
-    """All attempts listed so far. One is followed; a dropped one is never followed again."""
+    """All attempts seen so far. Only one is followed; one that was dropped is never followed again."""
     attempt_id: str | None = None
     delivered: set[str] = field(default_factory=set)
-    """Ids of this attempt's segments that were returned."""
+    """The ids of this attempt's segments that were already returned."""
     is_over: bool = False
     list_at: float = 0.0
-    """On the monotonic clock: the segments are not listed again before it."""
+    """On the monotonic clock: the segments are not listed again before this."""
     until: float | None = None
     """When to give up; set by the first listing."""
 
 
 def show(link: Link, job_id: str, *, hold_s: int = 0, patience_s: float = pacing.GIVE_UP_S) -> Flow[Reading]:
-    """GET /v1/jobs/{id}; the service may hold the answer back until the job changes."""
+    """GET /v1/jobs/{id}; the service may delay the response until the job changes."""
     query = {"wait": str(hold_s)} if hold_s else {}
     began = link.clock.monotonic()
     request = Request("GET", path_of("jobs", job_id), query=query, timeout_s=link.timeout_s + hold_s)
@@ -64,7 +64,7 @@ def show(link: Link, job_id: str, *, hold_s: int = 0, patience_s: float = pacing
     except InvalidRequest as error:
         if not hold_s:
             raise
-        # `wait` is an extension of the contract; a service without it may refuse it in any words.
+        # `wait` is an extension of the contract; a service without it may refuse it with any message.
         asked_s = error.retry_after_s
         yield Pause(pacing.DEFAULT_WAIT_S if asked_s is None else max(pacing.MIN_WAIT_S, asked_s))
         answer = yield from call(link, replace(request, query={}), patience_s=patience_s)
@@ -76,7 +76,7 @@ def show(link: Link, job_id: str, *, hold_s: int = 0, patience_s: float = pacing
 def wait(
     link: Link, reading: Reading, *, timeout_s: float = pacing.GIVE_UP_S, on_change: OnChange | None = None
 ) -> Flow[Reading]:
-    """Read at the pace of `Retry-After` until the job is final or in a state that is not known.
+    """Read at the pace of `Retry-After` until the job is final or in an unknown state.
 
     Raises GaveUpWaiting after `timeout_s`; the job continues and can be waited for again.
     """
@@ -103,9 +103,9 @@ def wait(
 
 
 def result_of(operation: Operation, kind: str | None = None) -> Artifact:
-    """The artifact of a job that succeeded; raises the matching JobError for every other state.
+    """The artifact of a succeeded job; raises the matching JobError for every other state.
 
-    `kind` is the kind that was submitted: it decides the media type, whatever the record says.
+    `kind` is the kind that was submitted: it determines the media type, whatever the record says.
     """
     job_id = operation.id
     if operation.state == "failed":
@@ -141,12 +141,12 @@ def result_of(operation: Operation, kind: str | None = None) -> Artifact:
 
 
 def cancel(link: Link, job_id: str) -> Flow[Reading]:
-    """POST /v1/jobs/{id}/cancel; sending it again changes nothing."""
+    """POST /v1/jobs/{id}/cancel; repeating it changes nothing."""
     return Reading.of(link, (yield from call(link, Request("POST", path_of("jobs", job_id, "cancel")))))
 
 
 def segments(link: Link, preview: Preview) -> Flow[list[SpokenSegment]]:
-    """The segments that are new since the last call, in order; waits for one unless the job is final.
+    """The new segments since the last call, in order; waits for one unless the job is final.
 
     Raises GaveUpWaiting after two hours; the job continues.
     """
@@ -159,7 +159,7 @@ def segments(link: Link, preview: Preview) -> Flow[list[SpokenSegment]]:
         if operation.is_pending and now >= preview.reading.due_at:
             preview.reading = yield from show(link, operation.id)
         yield from _pause_until(link, preview.list_at)
-        # Read the state first, list afterwards: so the last segment is not missed.
+        # Read the state first and list afterwards, so that the last segment is not missed.
         was_final = not preview.reading.operation.is_pending
         fresh = yield from _fresh(link, preview)
         preview.is_over = was_final
@@ -193,7 +193,7 @@ def _fresh(link: Link, preview: Preview) -> Flow[list[SpokenSegment]]:
 
 
 def _take_newest_attempt(preview: Preview, saved: list[Segment]) -> bool:
-    """Switch to an attempt that was not listed before; True if that discards another one's segments."""
+    """Switch to an attempt that was not listed before; True if that discards another attempt's segments."""
     unknown = {segment.attempt_id for segment in saved} - preview.attempts
     if not unknown:
         return False

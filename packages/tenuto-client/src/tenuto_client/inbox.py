@@ -1,4 +1,4 @@
-"""A folder whose files are transcribed or spoken as they arrive; without the service and the journal."""
+"""A folder whose files are transcribed or spoken as they arrive; knows neither service nor journal."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 from tenuto_client.lines import MAX_ID_BYTES, PARAMETERS, Line
 
 SETTLE_S = 2.0
-"""A file whose size and time of change have not changed for this long is complete."""
+"""A file is complete if its size and modification time have not changed for this long."""
 RECORDINGS = frozenset(
     {".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".aac", ".aif", ".aiff", ".au", ".caf", ".wma"}
     | {".mp4", ".mov", ".mkv", ".webm", ".avi", ".3gp"}
 )
 TEXTS = frozenset({".txt", ".md"})
 MAX_TEXT_BYTES = 1 << 20
-"""Far more than the service takes; a larger file is not read."""
+"""Far more than the service takes; no more of a file is read."""
 
 _Stat = tuple[int, int]
 
 
 class Inbox:
-    """The files directly in a folder, each of them once for every content that it has had."""
+    """The files directly in a folder, each taken once for each version of its content."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class Inbox:
         self._model = model
         self._parameters = parameters or {}
         self._seen: dict[str, tuple[_Stat, float]] = {}
-        """Of each file what it was like when it last changed, and when that was noticed."""
+        """By file name: its stat after its last change, and when that was noticed."""
         self._taken: dict[str, _Stat] = {}
         self._number = 0
         self._was_scanned = False
@@ -50,7 +50,7 @@ class Inbox:
         )
 
     def scan(self) -> list[Line]:
-        """A line for each file that is complete and was not taken yet. Raises OSError."""
+        """A line for each complete file that was not taken yet. Raises OSError."""
         now = self._now()
         current: dict[str, tuple[_Stat, float]] = {}
         lines: list[Line] = []
@@ -84,14 +84,14 @@ class Inbox:
 
 
 def _of_kind(kind: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Without those that only another kind has."""
+    """The parameters without those that only other kinds have."""
     own = PARAMETERS[kind].__annotations__
     others = {name for types in PARAMETERS.values() for name in types.__annotations__} - set(own)
     return {name: value for name, value in parameters.items() if name not in others}
 
 
 def _stat(path: Path) -> _Stat | None:
-    """Size and time of change of a file that is wanted; None for anything else, and for an empty one."""
+    """The size and modification time of a wanted file; None for anything else and for an empty file."""
     if path.name.startswith((".", "~")) or path.suffix.lower() not in RECORDINGS | TEXTS:
         return None
     try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """One job as it was last read, and what can be done with it."""
+    """One job as it was last read, and operations on it."""
 
     def __init__(
         self, session: Session, reading: Reading, journal_file: Path | None = None, kind: str | None = None
@@ -67,10 +67,10 @@ class Job:
         return self
 
     def download(self, path: str | Path, *, form: str | None = None, on_bytes: OnBytes | None = None) -> Path:
-        """Wait, then save the result: complete and checked, or not at all.
+        """Wait, then save the result: complete and verified, or not at all.
 
-        By default it is the artifact, byte for byte. `form` is another one: mp3, opus, flac or m4a (with
-        ffmpeg) of speech, webp or jpeg of an image, txt, srt or vtt of a transcript.
+        By default it is the artifact, byte for byte. `form` selects another format: mp3, opus, flac or m4a
+        (with ffmpeg) for speech, webp or jpeg for an image, txt, srt or vtt for a transcript.
 
         A failed download is retried; the job is not. Raises what `wait` does, ContentMismatch, AudioError,
         InvalidSetting, OSError.
@@ -90,7 +90,7 @@ class Job:
         return Path(path)
 
     def read(self) -> bytes:
-        """Wait, then return the bytes of the result, checked."""
+        """Wait, then return the bytes of the result, verified."""
         artifact = following.result_of(self._finished(), self._kind)
         return self._session.run(downloads.load(self._session.link, artifact))
 
@@ -99,7 +99,7 @@ class Job:
         return json.loads(self.read())
 
     def segments(self) -> Iterator[SpokenSegment]:
-        """The preview of a job with `stream=True` while the job runs: in order, each segment once.
+        """The preview of a job with `stream=True` while the job runs: each segment once, in order.
 
         If `starts_over` is true, the job started over: drop what you have queued. The iterator stops after
         the last segment of a finished job; `wait()` says whether it succeeded. Raises GaveUpWaiting after
@@ -144,7 +144,7 @@ class Job:
         self._forget_if_final()
 
     def _forget_if_final(self) -> None:
-        """The program knows that the job is finished, so a crash can no longer lose it."""
+        """Drop the journal entry of a finished job: the program knows of it, so no crash can lose it."""
         journal = self._session.link.journal
         if self._journal_file is not None and journal is not None and not self.operation.is_pending:
             journal.forget(self._journal_file)

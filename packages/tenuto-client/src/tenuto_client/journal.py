@@ -1,8 +1,8 @@
 """What is on disk before a job is sent: its idempotency key, its exact bytes, the address; never the API key.
 
-One file for each submission: lines of JSON, only ever appended and fsynced one by one; a line that a crash
-tore is ignored. A program that works on an entry holds the lock of its file, so no two programs continue the
-same one. It knows nothing about HTTP.
+One file for each submission: lines of JSON, each appended and fsynced; a line torn by a crash is ignored. A
+program that works on an entry holds the lock of its file, so that no two programs continue the same one. It
+knows nothing about HTTP.
 
 Windows locks differently and cannot remove or rename an open file: there, an entry has its final name from
 the start and is emptied before it is removed. A file without a complete first line is ignored.
@@ -32,7 +32,7 @@ except ImportError:
     msvcrt = import_module("msvcrt")  # on Windows
 
 RETENTION_S = 14 * 24 * 3600
-"""How long an accepted job of a program stays in the journal: as long as a job may last."""
+"""How long a program's accepted job stays in the journal: as long as a job may last."""
 
 FINAL_WITHOUT_RESULT = ("failed", "cancelled")
 """Final states without a result and without a charge."""
@@ -41,16 +41,16 @@ SUFFIX = ".journal"
 _TEMPORARY = ".new"
 _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
 _LOCKED_BYTE = 2**31 - 2
-"""On Windows nobody else can read locked bytes, so the lock is on a byte past the end of every entry."""
+"""On Windows no other program can read locked bytes, so the lock is on a byte past the end of any entry."""
 
 
 def fingerprint(api_key: str) -> str:
-    """Distinguishes API keys without revealing them: keys are too long to be guessed."""
+    """A hash that distinguishes API keys without revealing them: keys are too long to be guessed."""
     return hashlib.sha256(b"tenuto journal " + api_key.encode()).hexdigest()[:16]
 
 
 def digest(*parts: str | bytes) -> str:
-    """A name for a submission: the same parts give the same name; lengths keep parts apart."""
+    """A name for a submission: the same parts give the same name; length prefixes separate the parts."""
     whole = hashlib.sha256()
     for part in parts:
         content = part.encode() if isinstance(part, str) else part
@@ -59,7 +59,7 @@ def digest(*parts: str | bytes) -> str:
 
 
 class Entry:
-    """One submission, locked while it is open. `facts` holds everything noted about it."""
+    """One submission, locked while it is open. `facts` holds everything recorded about it."""
 
     def __init__(self, path: Path, descriptor: int, facts: dict[str, Any], *, is_new: bool) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class Entry:
 
     @property
     def body(self) -> bytes | None:
-        """The exact bytes of the submission; None before the upload that must come first."""
+        """The exact bytes of the submission; None until the upload that must precede it is done."""
         text = self.facts.get("body")
         return None if text is None else base64.b64decode(text)
 
@@ -87,18 +87,18 @@ class Entry:
 
     @property
     def ended(self) -> str | None:
-        """The final state of a job without a result; None as long as none is known."""
+        """The final state of a job without a result; None while none is known."""
         state = self.facts.get("ended")
         return None if state is None else str(state)
 
     @property
     def is_set_aside(self) -> bool:
-        """Whether the same work was submitted again later: the entry only keeps the id of its job."""
+        """Whether the same work was submitted again later, so that the entry only keeps its job's id."""
         return bool(self.facts.get("set_aside"))
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to do, and it only keeps the id of its job."""
+        """Whether nothing is left to do, so that the entry only keeps its job's id."""
         return self.is_set_aside or self.ended in FINAL_WITHOUT_RESULT
 
     @property
@@ -158,7 +158,7 @@ class Journal:
         self._is_swept = False
 
     def begin(self, intent: str, *, key: str | None = None, **facts: Any) -> Entry:
-        """A new entry, on disk and locked when this returns. After a JournalError nothing may be sent."""
+        """Create an entry, on disk and locked when this returns. After a JournalError nothing may be sent."""
         name = f"{intent}-{uuid.uuid4().hex}{SUFFIX}"
         path = self.folder / name
         try:
@@ -172,7 +172,7 @@ class Journal:
             raise _unwritable(self.folder, error) from error
         entry = Entry(path, descriptor, {}, is_new=True)
         try:
-            # Locked before it gets its name, so no other program takes it for an interrupted one.
+            # Locked before it gets its name, so that no other program mistakes it for an interrupted one.
             _lock(descriptor, wait=True)
             entry.note(key=key or str(uuid.uuid4()), intent=intent, began_at=int(time.time()), **facts)
             if fcntl is not None:
@@ -186,7 +186,7 @@ class Journal:
         return entry
 
     def interrupted(self, intent: str = "") -> Iterator[Entry]:
-        """Interrupted entries, oldest first, each locked when it is yielded; of one intent, or all."""
+        """Interrupted entries of one intent, or of all, oldest first, each locked when it is yielded."""
         try:
             names = [p for p in self.folder.iterdir() if p.suffix == SUFFIX and p.name.startswith(intent)]
         except FileNotFoundError:
@@ -216,11 +216,11 @@ class Journal:
                     entry.finish()
                 entry.release()
             elif fcntl is None:
-                self.forget(path)  # It has no first line; one that is in use cannot be removed.
+                self.forget(path)  # It has no first line; an entry in use cannot be removed.
 
 
 def _open(path: Path) -> Entry | None:
-    """The entry, locked; None if it is in use, removed, or not even its first line is complete."""
+    """The entry, locked; None if it is in use, removed, or without a complete first line."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError:
@@ -262,7 +262,7 @@ def _age(path: Path) -> float:
 
 
 def _lock(descriptor: int, *, wait: bool) -> None:
-    """Lock an entry for this program until it is closed; OSError: another program has it."""
+    """Lock an entry for this program until it is closed; OSError: another program holds the lock."""
     if fcntl is not None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     else:
@@ -273,7 +273,7 @@ def _lock(descriptor: int, *, wait: bool) -> None:
 def _close(descriptor: int) -> None:
     """Unlock and close."""
     if fcntl is None:
-        # Windows would unlock it some time after it is closed.
+        # Windows would only unlock it some time after the close.
         with suppress(OSError):
             os.lseek(descriptor, _LOCKED_BYTE, os.SEEK_SET)
             msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)

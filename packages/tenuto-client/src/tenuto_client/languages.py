@@ -1,7 +1,7 @@
 """Detects the language of a text: docs/speech.md, "The language of a text".
 
-Standard library only. The studio has the same rule and the same table, and a test holds both against one
-list of examples. A language that is detected is not necessarily one that a model speaks.
+Standard library only. The studio has the same rule and the same table, and a test checks both with the same
+examples. A detected language is not necessarily one that a model speaks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from importlib.resources import files
 from typing import Any
 
 SPOKEN = ("zh", "en", "ja", "es", "ar")
-"""What speech models speak: the values of `lang`."""
+"""The languages that speech models speak: the values of `lang`."""
 
 
 def detect(text: str) -> str | None:
-    """The language, as `zh`, `fr` or, where only the script is certain, `cyrillic`; None without letters.
+    """The language, as `zh`, `fr` or, if only the script is certain, `cyrillic`; None without letters.
 
-    The script with the most words decides, a character of Han or kana counting as a word; Latin letters are
-    distinguished by their commonest words and by letters such as ñ.
+    The script with the most words decides, a Han or kana character counting as a word; languages in Latin
+    script are distinguished by their most common words and by letters such as ñ.
     """
     table = _table()
     sample = unicodedata.normalize("NFC", "".join(list(text)[: table["sample"]]))
@@ -39,13 +39,13 @@ def detect(text: str) -> str | None:
 
 
 def spoken(text: str) -> str:
-    """The language to speak a text in; English if no model speaks it, Chinese without letters."""
+    """The language to speak a text in: English if no model speaks its own, Chinese without letters."""
     detected = detect(text)
     return "zh" if detected is None else detected if detected in SPOKEN else "en"
 
 
 def _latin(words: list[str]) -> str:
-    """English, unless another language has more words; one that no model speaks needs more evidence."""
+    """English, unless another language matches more words; one that no model speaks needs more evidence."""
     table = _table()
     points: dict[str, int] = {
         one["language"]: sum((word in one["words"]) + bool(set(word) & one["letters"]) for word in words)
@@ -58,7 +58,7 @@ def _latin(words: list[str]) -> str:
 
 
 def _runs(text: str) -> Iterator[tuple[str, str]]:
-    """Each word with its script; of scripts without spaces each character."""
+    """Each word with its script; in scripts without spaces, each character."""
     table = _table()
     script, word = "", ""
     for char in text.lower().replace("\u2019", "'"):
@@ -85,7 +85,7 @@ def _script(char: str) -> str:
 
 @cache
 def _table() -> dict[str, Any]:
-    """The file, its ranges sorted, its lists of words as sets."""
+    """The table from the file, with sorted ranges and word lists as sets."""
     table: dict[str, Any] = json.loads(files(__package__).joinpath("languages.json").read_text("utf-8"))
     ranges = sorted(
         (int(start, 16), int(end or start, 16), script["language"])

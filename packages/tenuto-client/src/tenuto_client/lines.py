@@ -1,7 +1,7 @@
-"""The lines of a batch, and what became of them: one text, prompt or recording each, and its file's name.
+"""The lines of a batch, each a text, prompt or recording and the name of its file, and their results.
 
-It reads CSV and JSON Lines and knows neither the service nor the journal. A bad line carries its error; it
-stops no other line.
+It reads CSV and JSON Lines and knows neither the service nor the journal. A bad line carries its error and
+does not stop the others.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from tenuto_client import parameters
 from tenuto_client.errors import InvalidSetting
 
 KINDS = {"text": "speech", "prompt": "image", "file": "recognition"}
-"""The kind of job that each of these fields asks for; a line has exactly one of them."""
+"""The kind of job that each of these fields requests; a line has exactly one of them."""
 PARAMETERS = {
     "speech": parameters.SpeechParameters,
     "image": parameters.ImageParameters,
     "recognition": parameters.RecognitionParameters,
 }
 NOT_SUBMITTED = "not_submitted"
-"""The state of a line for which nothing was accepted."""
+"""The state of a line that has no accepted job."""
 MAX_LINES = 100_000
 MAX_FILE_BYTES = 256 << 20
 MAX_ID_BYTES = 150
-"""With what a download adds to it, still a file name."""
+"""Short enough to be a file name even with what a download adds to it."""
 _NOT_IN_A_NAME = frozenset('/\\<>:"|?*')
-"""One file system or another refuses these."""
+"""Characters that some file system refuses."""
 
 Source = str | Path | Iterable[Mapping[str, Any]]
 """A CSV or JSON Lines file, or the lines themselves."""
@@ -52,18 +52,18 @@ class Line:
     file: Path | None = None
     """The recording to transcribe."""
     error: str = ""
-    """Why nothing can be submitted for it; empty if something can."""
+    """Why the line cannot be submitted; empty if it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineResult:
-    """What became of a line."""
+    """The result of a line."""
 
     number: int
     """Where the line is in its file, from 1."""
     id: str
     state: str = NOT_SUBMITTED
-    """The state of its job when it was last read; `not_submitted` if nothing was accepted for it."""
+    """The state of its job when it was last read; `not_submitted` if no job was accepted for it."""
     file: str | None = None
     """The name of its result in the folder; None until it is complete."""
     sha256: str | None = None
@@ -82,7 +82,7 @@ class LineResult:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What became of every line, in their order; `report.csv` has the same."""
+    """The results of all lines, in their order; `report.csv` has the same content."""
 
     path: Path
     results: tuple[LineResult, ...]
@@ -94,14 +94,14 @@ class BatchReport:
 
     @property
     def charged(self) -> Decimal:
-        """What all lines cost together."""
+        """The total cost of all lines."""
         return sum((Decimal(each.charged) for each in self.results if each.charged), Decimal())
 
 
 def read_lines(
     source: Source, *, model: str | None = None, defaults: Mapping[str, Any] | None = None
 ) -> list[Line]:
-    """The lines in order; `defaults` are parameters of each line that does not set them itself.
+    """The lines in order; `defaults` are parameters for lines that do not set them.
 
     Paths of recordings are relative to the folder of the lines' own file, or to the current one. Raises
     InvalidSetting if the file as a whole cannot be used, OSError.
@@ -127,9 +127,9 @@ def read_lines(
 
 
 def document_of(line: Line, model: str) -> dict[str, Any]:
-    """The body of the line's job, for a recording without its input.
+    """The body of the line's job; for a recording, without its input.
 
-    As the commands do it, the language of a text is detected here, that of a recording by the engine.
+    As in the commands, the language of a text is detected here, and that of a recording by the engine.
     """
     values = dict(line.parameters)
     if line.kind == "speech" and "lang" not in values:
@@ -143,7 +143,7 @@ def document_of(line: Line, model: str) -> dict[str, Any]:
 
 
 def _records(path: Path) -> Iterator[tuple[int, Any]]:
-    """The number and content of each line; a string is why it has none."""
+    """The number and content of each line; a string instead says why it has none."""
     form = path.suffix.lower()
     if form not in (".csv", ".jsonl", ".ndjson"):
         raise InvalidSetting(f"{path} is neither a .csv nor a .jsonl file")
@@ -180,7 +180,7 @@ def _of_csv(path: Path, text: str) -> Iterator[tuple[int, Any]]:
 
 
 class _Cells(dict[str, Any]):
-    """A line of CSV: its values are text that the column's type decides about."""
+    """A line of CSV: its values are text, to be converted to the type of their parameter."""
 
 
 def _of_json(text: str) -> Iterator[tuple[int, Any]]:
@@ -198,7 +198,7 @@ def _refuse(constant: str) -> None:
 
 
 def _line(number: int, record: Any, folder: Path, model: str | None, defaults: Mapping[str, Any]) -> Line:
-    """One line, checked. Its error names what would be right."""
+    """One line, checked. Its error says what would be right."""
     if not isinstance(record, Mapping):
         return Line(number, "", error=record if isinstance(record, str) else "is not a JSON object")
     fields = {name: value for name, value in record.items() if value not in (None, "")}
@@ -220,7 +220,7 @@ def _line(number: int, record: Any, folder: Path, model: str | None, defaults: M
 
 
 def _check_id(name: str) -> None:
-    """Raises ValueError unless it is the name of a file on any system."""
+    """Raises ValueError unless it can name a file on any system."""
     if not name:
         raise ValueError("has no id; give it one, which also names its file")
     is_bad = not _NOT_IN_A_NAME.isdisjoint(name) or not name.isprintable() or name[0] in ".~"
@@ -239,7 +239,7 @@ def _recording(folder: Path, name: Any) -> Path:
 
 
 def _value(kind: str, name: str, value: Any, record: Mapping[str, Any]) -> Any:
-    """A parameter: JSON has types, and a cell of CSV has that of its parameter."""
+    """The value of a parameter: JSON has its own types, a CSV cell is converted to the parameter's type."""
     if name in ("text", "prompt"):
         if not isinstance(value, str):
             raise ValueError(f"{name} must be text, not {value!r}")

@@ -16,10 +16,10 @@ FINAL = frozenset({"succeeded", "failed", "cancelled"})
 
 
 class Following:
-    """A reader of a job's events, or of all of the account's, and where it stands.
+    """A reader of a job's events, or of all the account's, and its position.
 
-    A connection that breaks is opened again and continues behind the last event that was received, so that
-    each event comes once and in order.
+    A broken connection is reopened and continues after the last event that was received, so that each event
+    comes once and in order.
     """
 
     def __init__(self, link: Link, job_id: str | None, after: str | None) -> None:
@@ -32,24 +32,24 @@ class Following:
         self._id: bytes | None = None
 
     def opened(self) -> Flow[Answer]:
-        """The stream, its body unread. Raises Refused, ServiceUnreachable."""
+        """The response with its stream unread. Raises Refused, ServiceUnreachable."""
         headers = {"Accept": "text/event-stream"}
         if self.last_id is not None:
             headers["Last-Event-ID"] = self.last_id
         path = path_of("events") if self._job_id is None else path_of("jobs", self._job_id, "events")
         self._rest, self._data, self._id = b"", [], None
         answer: Answer = yield from call(self._link, Request("GET", path, headers), is_live=True)
-        # The service has nothing to add to what was received.
+        # 204: the service has nothing to add to what was received.
         self.is_over = answer.status == 204
         return answer
 
     def pause(self) -> Flow[None]:
-        """Between a connection that has ended and the next one."""
+        """Wait between a connection that has ended and the next one."""
         if not self.is_over:
             yield Pause(MIN_WAIT_S)
 
     def feed(self, block: bytes) -> Iterator[LiveEvent]:
-        """The events that are complete by now."""
+        """The events completed by this block."""
         *lines, self._rest = (self._rest + block).split(b"\n")
         for line in lines:
             name, _, value = line.partition(b":")
@@ -61,7 +61,7 @@ class Following:
                 yield from self._ended()
 
     def _ended(self) -> Iterator[LiveEvent]:
-        """A block has ended: without data it only says where the reader stands."""
+        """The event of a block that has ended; one without data only sets the reader's position."""
         if self._id is not None:
             self.last_id = self._id.decode()
         data, self._data, self._id = b"\n".join(self._data), [], None

@@ -23,7 +23,7 @@ class SpeechParameters(TypedDict, total=False):
     duration_factor: float
     """0.5 to 2; larger is slower."""
     emotion_voice_id: str
-    """A voice whose emotion, but not identity, is imitated."""
+    """A voice whose emotion, but not its identity, is imitated."""
     emo_alpha: float
     """0 to 1: the strength of the emotion."""
     emo_vector: Sequence[float]
@@ -56,7 +56,7 @@ class RecognitionParameters(TypedDict, total=False):
     """Speech to text."""
 
     language: str
-    """1 to 16 characters, for the second engine; `auto` has it detect the language. Default `zh`."""
+    """1 to 16 characters, for the second engine, which detects the language if `auto`. Default `zh`."""
     context: str
     """At most 20,000 characters, stored with the request; no engine uses it."""
     hotwords: Sequence[str]

@@ -52,7 +52,7 @@ def models(link: Link) -> Flow[list[Model]]:
 
 
 def model_for(link: Link, kind: str) -> Flow[str]:
-    """The first callable model of a kind; for recognition, one with both transcripts if there is one."""
+    """The first callable model of a kind; for recognition, preferably one with both transcripts."""
     same_kind = [model for model in (yield from models(link)) if model.kind == kind]
     fitting = [model for model in same_kind if model.callable]
     if not fitting:
@@ -78,7 +78,7 @@ def voice(link: Link, voice_id: str) -> Flow[Voice]:
 
 
 def create_voice(link: Link, name: str, content: bytes, key: str | None) -> Flow[Voice]:
-    """Upload a PCM16 WAV of 1 to 15 seconds; sending it again with the same key returns the same voice."""
+    """Upload a PCM16 WAV of 1 to 15 seconds; repeating it with the same key returns the same voice."""
     headers = {
         "Content-Type": "audio/wav",
         "X-Service-Voice-Name": quote(utf8(name), safe=""),
@@ -89,13 +89,13 @@ def create_voice(link: Link, name: str, content: bytes, key: str | None) -> Flow
 
 
 def rename_voice(link: Link, voice_id: str, name: str) -> Flow[Voice]:
-    """Rename an own voice."""
+    """Rename a voice of one's own."""
     request = Request("PATCH", path_of("voices", voice_id), _JSON, _encode({"name": name}))
     return read(Voice, (yield from ask(link, request)))
 
 
 def delete_voice(link: Link, voice_id: str) -> Flow[None]:
-    """Delete an own voice; accepted jobs keep its recording."""
+    """Delete a voice of one's own; accepted jobs keep its recording."""
     yield from ask(link, Request("DELETE", path_of("voices", voice_id)))
 
 
@@ -145,7 +145,7 @@ def jobs(
 
 
 def found(link: Link, query: Mapping[str, Any], *, after: str | None, limit: int) -> Flow[list[Operation]]:
-    """The newest jobs that fit, `limit` of them if there are as many: a page of a search may have fewer."""
+    """The newest matching jobs, `limit` of them if they exist: a single page of a search may have fewer."""
     operations, cursor = yield from jobs(link, query, after=after, limit=limit)
     while cursor is not None and len(operations) < limit:
         more, cursor = yield from jobs(link, query, after=cursor, limit=limit - len(operations))
@@ -186,7 +186,7 @@ def webhook(link: Link, webhook_id: str) -> Flow[Webhook]:
 
 
 def create_webhook(link: Link, url: str, events: Iterable[str], description: str) -> Flow[Webhook]:
-    """A new webhook with its secret. Not repeated once it may have arrived: there would be two."""
+    """Create a webhook, with its secret. Not retried once it may have arrived: there could be two."""
     body = _encode({"url": url, "events": list(events), "description": description})
     request = Request("POST", path_of("webhooks"), _JSON, body, is_repeatable=False)
     return read(Webhook, (yield from ask(link, request)))
@@ -199,17 +199,17 @@ def change_webhook(link: Link, webhook_id: str, changes: Mapping[str, Any]) -> F
 
 
 def rotate_webhook(link: Link, webhook_id: str) -> Flow[Webhook]:
-    """A new secret. Not repeated once it may have arrived: the one in use would no longer sign."""
+    """Get a new secret. Not retried once it may have arrived: the secret in use would no longer sign."""
     request = Request("POST", path_of("webhooks", webhook_id, "rotate"), is_repeatable=False)
     return read(Webhook, (yield from ask(link, request)))
 
 
 def delete_webhook(link: Link, webhook_id: str) -> Flow[None]:
-    """Delete a webhook with all that waits for it."""
+    """Delete a webhook with all messages that wait for it."""
     try:
         yield from ask(link, Request("DELETE", path_of("webhooks", webhook_id)))
     except NotFound as error:
-        if not error.is_in_doubt:  # Else a first request, whose answer was lost, has deleted it.
+        if not error.is_in_doubt:  # Otherwise an earlier try whose response was lost has deleted it.
             raise
 
 

@@ -1,4 +1,4 @@
-"""The service's answers as frozen records; fields that this version does not know stay in `raw`.
+"""The service's responses as frozen records; fields that this version does not know stay in `raw`.
 
 Times are Unix seconds, the names of durations end in their unit, amounts are decimal strings in the currency
 of the field `currency`.
@@ -19,7 +19,7 @@ PENDING = ("submitting", "queued", "running")
 """The states of an unfinished job; every other state, known or not, is treated as final."""
 
 RESULT_TYPES = {"speech": "audio/wav", "recognition": "application/json", "image": "image/png"}
-"""What each kind of job makes."""
+"""The media type of each kind of job's result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Operation:
 
     @property
     def is_pending(self) -> bool:
-        """Whether to read it again; an unknown state counts as final."""
+        """Whether the job may still change; an unknown state counts as final."""
         return self.state in PENDING
 
 
@@ -104,7 +104,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class LiveEvent:
-    """An event as it happens, with its job; `id` is what a later reader gives as `after`."""
+    """A live event with its job; a later reader passes its `id` as `after`."""
 
     id: str
     sequence: int
@@ -134,7 +134,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """A recording with a permanent id; only the name of an own voice can change."""
+    """A recording with a permanent id; only its name can change, if it is the caller's own voice."""
 
     voice_id: str
     name: str = ""
@@ -197,7 +197,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One line of the ledger."""
+    """One entry of the ledger."""
 
     id: str
     created_at: int
@@ -208,7 +208,7 @@ class LedgerEntry:
     held_change: str
     job_id: str | None = None
     call_id: str | None = None
-    """The request to a chat or embedding model that was held for or charged."""
+    """The chat or embedding request that the entry held money for, charged or released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class UsageLine:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A server of yours that is informed of events."""
+    """A server of yours that is notified of events."""
 
     id: str
     url: str
@@ -240,17 +240,17 @@ class Webhook:
     description: str = ""
     enabled: bool = True
     disabled_because: str | None = None
-    """Why the service disabled it; None as well where you did."""
+    """Why the service disabled it; also None if you disabled it."""
     failing_since: int | None = None
     created_at: int | None = None
     secret: str | None = field(default=None, repr=False)
-    """What messages are signed with: only in the answer to `create` and `rotate`, never again."""
+    """What messages are signed with: only in the response to `create` and `rotate`, never again."""
     raw: Json = field(default_factory=dict, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """A message to a webhook, and the outcome of its newest attempt."""
+    """A message to a webhook, and the outcome of its latest attempt."""
 
     id: str
     message_id: str

@@ -1,4 +1,4 @@
-"""A job's result as a file of the form that was asked for: as it is, rendered by the service, or made here.
+"""A job's result as a file in the requested form: unchanged, rendered by the service, or converted here.
 
 The service renders sound and images from the verified artifact. Transcripts are written here, and M4A by
 ffmpeg from the verified WAV. Flows that `drive` runs.
@@ -27,33 +27,33 @@ RENDERED = {
     "speech": {"mp3": "audio/mpeg", "opus": "audio/ogg", "flac": "audio/flac"},
     "image": {"webp": "image/webp", "jpeg": "image/jpeg"},
 }
-"""What the service makes of an artifact, and its media type."""
+"""The forms that the service renders, with their media types."""
 FORMS = {
     "speech": ("wav", *RENDERED["speech"], "m4a"),
     "image": ("png", *RENDERED["image"]),
     "recognition": transcripts.FORMS,
 }
-"""Every form of a kind."""
+"""All forms of each kind."""
 SUFFIXES = {"jpeg": ".jpg"}
-"""Of a file, where it is not the form's own name."""
+"""File suffixes that differ from the form's name."""
 _OF_SUFFIX = {"jpg": "jpeg", "ogg": "opus"}
 
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A file that is complete."""
+    """A complete file."""
 
     size_bytes: int
     sha256: str
 
 
 def kind_of(artifact: Artifact) -> str:
-    """The kind of job that made it, by its media type."""
+    """The kind of job that made the artifact, by its media type."""
     return next((kind for kind, made in RESULT_TYPES.items() if made == artifact.media_type), "speech")
 
 
 def form_of(kind: str, path: Path) -> str | None:
-    """The form that a file's suffix asks for; None if it asks for none of this kind."""
+    """The form that a file's suffix stands for; None if it is none of this kind."""
     suffix = path.suffix.removeprefix(".").lower()
     form = _OF_SUFFIX.get(suffix, suffix)
     return form if form in FORMS[kind] else None
@@ -65,7 +65,7 @@ def suffix_of(form: str) -> str:
 
 
 def forms_by_kind(names: Iterable[str]) -> dict[str, str]:
-    """The form of each kind, where `names` has one. Raises InvalidSetting for a name that no kind has."""
+    """The form of each kind that `names` has one for. Raises InvalidSetting for a name that is no form."""
     chosen: dict[str, str] = {}
     for name in names:
         kinds = [kind for kind, forms in FORMS.items() if name in forms]
@@ -93,7 +93,7 @@ def save(
     job_id: str = "",
     on_bytes: OnBytes | None = None,
 ) -> Flow[Saved]:
-    """Save a result in a form, its own by default: complete, or not at all.
+    """Save a result in a form, by default its native one: complete, or not at all.
 
     Raises ContentMismatch, AudioError, InvalidSetting, OSError.
     """
@@ -104,7 +104,7 @@ def save(
         yield from downloads.save(link, artifact, path, job_id=job_id, on_bytes=on_bytes)
         return Saved(artifact.size_bytes, artifact.sha256)
     if media_type := RENDERED.get(kind, {}).get(form):
-        # Of an unknown size, but not empty: `fetch` takes nothing for all of it.
+        # The size is unknown, but must not be 0, or `fetch` would take nothing for the whole.
         unknown = Artifact(artifact.id, media_type, 1, "")
         file: _Rendition = yield Do(lambda: _Rendition(unknown, path, job_id or artifact.id, on_bytes))
         return (yield from _rendered(link, artifact.id, form, file))
@@ -116,14 +116,14 @@ def save(
 
 
 def formed(content: bytes, form: str) -> bytes:
-    """A transcript in its form; anything else as it is."""
+    """A transcript converted to its form; anything else unchanged."""
     if form not in ("txt", "srt", "vtt"):
         return content
     return transcripts.written(json.loads(content), form).encode()
 
 
 class _Rendition(downloads.File):
-    """A download of which only the media type is known before; the service sends it whole."""
+    """A download of which only the media type is known in advance; the service always sends all of it."""
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
         super().begin(status, headers)

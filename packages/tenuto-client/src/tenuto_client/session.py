@@ -1,4 +1,4 @@
-"""What the objects of one client share, and how a client's arguments become a link."""
+"""What the objects of one client share, and how a link is made from a client's arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """The link, the driver, and the models chosen so far, in threads."""
+    """The link, the driver, and the models chosen so far; for threads."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -30,7 +30,7 @@ class Session:
 
 
 class AsyncSession:
-    """The same on asyncio."""
+    """The same for asyncio."""
 
     def __init__(self, link: Link) -> None:
         self.link = link

@@ -31,7 +31,7 @@ class Credentials:
     base_url: str
     api_key: str = field(repr=False)
     source: str = ""
-    """Where the key comes from, for people."""
+    """Where the key comes from, for display."""
 
 
 def credentials(
@@ -71,18 +71,18 @@ def forget(base_url: str, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def current_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str:
-    """The address to use, whether or not one is given."""
+    """The address to use: the chosen one, or the default."""
     return chosen_url(base_url, environment) or DEFAULT_URL
 
 
 def chosen_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The address that is given, set, or of the last login; None: nobody has chosen one."""
+    """The address that is given, set, or of the last login; None: none was chosen."""
     url = base_url or environment.get(BASE_URL) or _read(environment).get("current")
     return checked_url(url) if url else None
 
 
 def logins(environment: Mapping[str, str] = os.environ) -> list[Credentials]:
-    """Every saved login, that of the default address first."""
+    """All saved logins, with that of the default address first."""
     saved = _read(environment)
     file = str(credentials_file(environment))
     found = [Credentials(url, str(key), file) for url, key in sorted(saved.get("keys", {}).items())]

@@ -22,7 +22,7 @@ OnBytes = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class FileBody:
-    """A file to be sent, block by block."""
+    """A file to send, block by block."""
 
     path: Path
     size_bytes: int
@@ -39,14 +39,14 @@ class Request:
     content: bytes | FileBody | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     is_repeatable: bool = True
-    """Whether it may be sent again after its answer was lost: it cannot do anything twice."""
+    """Whether it may be retried after its response was lost, because it cannot do anything twice."""
     timeout_s: float | None = None
-    """How long to wait for the first byte of the answer; None: the client's own limit."""
+    """How long it may go without transferring a byte; None: the client's own limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer: header names in lower case, and the complete body, or `live` if it was requested unread."""
+    """One response: lower-case header names, and the complete body, or `live` if it was requested unread."""
 
     status: int
     headers: Mapping[str, str]
@@ -55,7 +55,7 @@ class Answer:
 
 
 class Sink(Protocol):
-    """Takes a body as it arrives. `begin` first gets the status and headers of a successful answer."""
+    """Takes a body as it arrives. `begin` first gets the status and headers of a successful response."""
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None: ...
 
@@ -68,9 +68,9 @@ class Send:
 
     request: Request
     sink: Sink | None = None
-    """Takes the body of a successful answer; any other body is in the Answer."""
+    """Takes the body of a successful response; any other body is in the Answer."""
     is_live: bool = False
-    """Return a successful answer with its body unread."""
+    """Return a successful response with its body unread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +106,5 @@ def path_of(*parts: str) -> str:
 
 
 def _encoded(part: str) -> str:
-    """A part `.` or `..` would change the path."""
+    """A part, encoded; unencoded, `.` or `..` would change the path."""
     return part.replace(".", "%2E") if part in (".", "..") else quote(utf8(part), safe="")

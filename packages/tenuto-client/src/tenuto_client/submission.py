@@ -36,7 +36,7 @@ from tenuto_client.steps import Answer, Do, FileBody, Flow, OnBytes, Request, pa
 Document = Mapping[str, Any]
 
 MAX_FILE_NAME_CHARACTERS = 255
-"""Of an upload, as the service takes it."""
+"""The longest file name of an upload that the service accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +45,15 @@ class Reading:
 
     operation: Operation
     wait_s: float = pacing.DEFAULT_WAIT_S
-    """Seconds of `Retry-After`: how long the service may hold back the next read instead of a pause here."""
+    """Seconds of `Retry-After`: how long the service may delay the next read instead of a pause here."""
     due_at: float = 0.0
-    """On the link's monotonic clock: the job is not read again before it."""
+    """On the link's monotonic clock: the job is not read again before this."""
     can_hold: bool = True
     """False once the service has refused the parameter `wait`."""
 
     @classmethod
     def of(cls, link: Link, answer: Answer, *, held_s: float = 0.0, can_hold: bool = True) -> Reading:
-        """A reading from an answer that the service held back for `held_s` seconds."""
+        """A reading from a response that the service held back for `held_s` seconds."""
         wait_s = pacing.wait_s(answer.headers, link.clock.now())
         due_at = link.clock.monotonic() + max(0.0, wait_s - held_s)
         return cls(read(Operation, parsed(answer)), wait_s, due_at, can_hold)
@@ -67,7 +67,7 @@ class Recording:
     sha256: str
     size_bytes: int
     name: str | None = None
-    """What the caller's file is called: its job is recognised by it."""
+    """The name of the caller's file, by which its job is recognised."""
 
     @classmethod
     def of(cls, content: Path | bytes, name: str | None = None) -> Recording:
@@ -81,10 +81,10 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What to submit, and what for."""
+    """What to submit, and for what purpose."""
 
     document: Document
-    """The body of the job; for a recognition without the id of its input."""
+    """The body of the job; for recognition, without the id of its input."""
     recording: Recording | None = None
     key: str | None = None
     """The caller's own idempotency key, if any."""
@@ -92,7 +92,7 @@ class Work:
     """What a later `resume` needs to finish it. Empty for a program, which handles the result itself."""
     on_bytes: OnBytes | None = None
     again: bool = False
-    """Submit it again under a new key if an earlier job for it finished without a result."""
+    """Submit the work again under a new key if an earlier job for it finished without a result."""
     on_entry: Callable[[Entry], None] | None = None
     """Called with the journal entry before anything is sent."""
 
@@ -104,7 +104,7 @@ class Work:
 
 
 def submit(link: Link, work: Work) -> Flow[tuple[Reading, Entry | None]]:
-    """Submit work that an interrupted program may have submitted before; its entry stays locked."""
+    """Submit work that an interrupted program may already have submitted; its entry stays locked."""
     if link.journal is None:
         return (yield from _without_journal(link, work)), None
     journal = link.journal
@@ -118,8 +118,8 @@ def take_up(journal: Journal, link: Link, work: Work) -> Entry:
     """The entry of an earlier, interrupted run of the same work, or a new one.
 
     A program's submission is continued only while it is in doubt: once its id is known, the same call is new
-    work. A command's is continued until its file exists; if its job finished without a result, the entry
-    keeps the id, and only `again` makes another job.
+    work. A command's submission is continued until its file exists; if its job finished without a result, the
+    entry keeps the id, and only `again` makes another job.
     """
     for entry in journal.interrupted(work.intent) if work.key is None else ():
         fits = entry.facts.get("base_url") == link.base_url and not entry.is_set_aside
@@ -196,7 +196,7 @@ def post(link: Link, body: bytes, key: str) -> Flow[Reading]:
 
 
 def upload(link: Link, recording: Recording, key: str, on_bytes: OnBytes | None = None) -> Flow[Artifact]:
-    """POST /v1/input-artifacts; the answer must have the size and hash of what was sent."""
+    """POST /v1/input-artifacts; the response must have the size and hash of what was sent."""
     headers = {
         "Content-Type": "audio/flac",
         "X-Service-Content-SHA256": recording.sha256,
@@ -229,7 +229,7 @@ def _upload_noted(
         try:
             artifact = yield from upload(link, recording, entry.facts["upload_key"], on_bytes)
         except (IdempotencyConflict, Erased):
-            # The conversion gave other bytes this time, or the input was erased; nothing was charged for it.
+            # The conversion gave different bytes this time, or the input was erased; neither cost anything.
             fresh = str(uuid.uuid4())
             yield Do(lambda: entry.note(upload_key=fresh, input_sha256=recording.sha256))
             artifact = yield from upload(link, recording, fresh, on_bytes)
@@ -248,7 +248,7 @@ def _without_journal(link: Link, work: Work) -> Flow[Reading]:
 
 
 def _plain(name: str | None) -> str:
-    """A file's name as the service takes it; names on a disk may hold anything."""
+    """A file's name as the service accepts it; names on a disk may contain anything."""
     marks = [mark for mark in name or "" if unicodedata.category(mark) not in ("Cc", "Cs")]
     return "".join(marks[:MAX_FILE_NAME_CHARACTERS])
 

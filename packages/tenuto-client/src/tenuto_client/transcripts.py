@@ -14,7 +14,7 @@ Json = Mapping[str, Any]
 def written(result: Json, form: str, *, engine: str | None = None) -> str:
     """The transcript in one of `FORMS` except json.
 
-    Of two transcripts it takes the one with speakers, unless `engine` names the other: `segment_text` or
+    If there are two, the one with speakers is used, unless `engine` names the other: `segment_text` or
     `word_timestamps`. Times refer to the recording that was sent.
     """
     segments = list(spoken(result, engine))
@@ -40,7 +40,7 @@ def spoken(result: Json, engine: str | None = None) -> Iterator[Json]:
 
 
 def _lines(segments: list[Json]) -> Iterator[str]:
-    """One line per segment, with the speaker if there are several."""
+    """One line per segment, with the speaker if there are several speakers."""
     for segment in segments:
         yield _labelled(segment, segments)
 

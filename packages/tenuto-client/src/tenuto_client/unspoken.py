@@ -1,7 +1,7 @@
 """Finds characters that cannot be spoken before a text is submitted: docs/speech.md, "Other scripts".
 
 Standard library only. `scripts/unspoken_table.py` makes the table from the embedded speech model; the studio
-uses the same one. The `warnings` of the result list what was left out in the end.
+uses the same table. The `warnings` of the result list what was actually left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 
 MAX_LISTED = 20
-"""How many different characters a message lists."""
+"""The most different characters that a message lists."""
 
 
 class UnspokenTextWarning(UserWarning):
@@ -33,7 +33,7 @@ class Unspoken:
 
     @property
     def summary(self) -> str:
-        """The characters as a message lists them."""
+        """The characters for a message."""
         return " ".join(self.left_out[:MAX_LISTED]) + (" …" if len(self.left_out) > MAX_LISTED else "")
 
 
@@ -50,7 +50,7 @@ def unspoken(text: str) -> Unspoken:
 
 
 def warn(text: str, *, stacklevel: int) -> None:
-    """Issue a Python warning if something will be left out; `stacklevel` as the caller would give it."""
+    """Issue a Python warning if something will be left out; `stacklevel` is relative to the caller."""
     check = unspoken(text)
     if check.is_silent:
         message = (

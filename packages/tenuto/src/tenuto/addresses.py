@@ -1,4 +1,4 @@
-"""Addresses as people write them in settings: an origin, https://tenuto.example.com; networks; paths."""
+"""Addresses as written in settings: origins such as https://tenuto.example.com, networks, paths."""
 
 import ipaddress
 import re
@@ -12,32 +12,32 @@ _PREFIX = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+\Z")
 
 
 def is_origin(text: str) -> bool:
-    """Whether it is scheme, host and perhaps port, without a path; or the word none."""
+    """Whether the text is a scheme, a host and an optional port, without a path; or the word none."""
     return text == NONE or _ORIGIN.match(text) is not None
 
 
 def is_endpoint(text: str) -> bool:
-    """Whether it is an origin, perhaps with a path; or the word none."""
+    """Whether the text is an origin with an optional path; or the word none."""
     return text == NONE or _ENDPOINT.match(text) is not None
 
 
 def are_origins(text: str) -> bool:
-    """Whether it is a list of origins, comma-separated; `*`, every origin; or the word none."""
+    """Whether the text is a comma-separated list of origins; `*`, for every origin; or the word none."""
     return text in (NONE, "*") or all(_ORIGIN.match(part.strip()) for part in text.split(","))
 
 
 def is_prefix(text: str) -> bool:
-    """Whether it is a path such as /tenuto, without a slash at its end; or the word none."""
+    """Whether the text is a path such as /tenuto, without a trailing slash; or the word none."""
     return text == NONE or _PREFIX.match(text) is not None
 
 
 def networks(text: str) -> list[Network]:
-    """Addresses and networks, comma-separated; none gives an empty list. ValueError."""
+    """Parse comma-separated addresses and networks; none gives an empty list. Raises ValueError."""
     return [ipaddress.ip_network(part.strip()) for part in text.split(",")] if text != NONE else []
 
 
 def are_networks(text: str) -> bool:
-    """Whether `networks` can read it."""
+    """Whether `networks` can parse the text."""
     try:
         networks(text)
     except ValueError:
@@ -46,5 +46,5 @@ def are_networks(text: str) -> bool:
 
 
 def is_program(text: str) -> bool:
-    """Whether it is the absolute path of a program, which need not be there; or the word none."""
+    """Whether the text is the absolute path of a program, which need not exist; or the word none."""
     return text == NONE or (text.startswith("/") and not text.endswith("/") and text.isprintable())

@@ -1,13 +1,13 @@
-"""Failpoints: named places at which a test kills, stops or hinders this process. Off unless they are armed.
+"""Failpoints: named places where a test kills, stops or hinders this process. Off unless armed.
 
 `TENUTO_FAILPOINT` arms them, in one of two forms:
 
-    name:nth:action[,name:nth:action…]   each acts once in each process, the nth time that it comes there
-    /path/of/a/folder                    each file `name` in it, holding `nth:action`, acts once in all
+    name:nth:action[,name:nth:action…]   each fires once per process, the nth time the place is reached
+    /path/of/a/folder                    each file `name` in it, holding `nth:action`, fires once in all
 
-A folder may be filled while the service runs; whoever acts first moves the file to `fired/name.pid`.
+Files may be added while the service runs; the process that fires one moves it to `fired/name.pid`.
 Actions: kill (SIGKILL), stop (SIGSTOP), raise=ENOSPC (an OSError of this name), delay=0.5 (seconds).
-It knows nothing of the code around a failpoint.
+Knows nothing of the code around a failpoint.
 """
 
 import errno
@@ -24,7 +24,7 @@ from tenuto.errors import SettingsInvalid
 
 VARIABLE = "TENUTO_FAILPOINT"
 FIRED = "fired"
-"""The folder within the folder: the files that have acted, each with the pid of the process."""
+"""The subfolder for files that have fired, each named with the pid of the process."""
 
 PLACES: Mapping[str, str] = {
     "accept.before_commit": "all rows of a submission are written, none is durable",
@@ -109,7 +109,7 @@ HINDERED = frozenset(
 """Where the system itself may raise an OSError, as `raise` does."""
 
 OF_COMMANDS = frozenset(place for place in PLACES if place.startswith(("backup.", "restore.", "migration.")))
-"""Reached by an operator's command or by the first start on a database, never by a service that runs."""
+"""Reached by an operator's command or by the first start on a database, never by a running service."""
 
 
 def _off(place: str) -> None:
@@ -121,14 +121,14 @@ hit: Callable[[str], None] = _off
 
 
 class _Shot(Struct):
-    """What happens, and at which of the next visits."""
+    """An action, and how many visits are left until it fires."""
 
     left: int
     act: Callable[[], None]
 
 
 def arm(text: str) -> None:
-    """Arm what `TENUTO_FAILPOINT` says; nothing if it is empty. SettingsInvalid names what is wrong."""
+    """Arm what `TENUTO_FAILPOINT` says; if empty, disarm all. SettingsInvalid says what is wrong."""
     global hit  # noqa: PLW0603 (one switch for the whole process)
     if not text:
         hit = _off
@@ -139,7 +139,7 @@ def arm(text: str) -> None:
 
 
 class _Listed:
-    """Shots that are known from the start; each process has its own."""
+    """Shots given at the start; each process counts its own."""
 
     def __init__(self, text: str) -> None:
         self._lock = threading.Lock()
@@ -161,12 +161,12 @@ class _Listed:
 
 
 class _Folder:
-    """Shots that lie in a folder, each for the first process that reaches its place often enough."""
+    """Shots read from a folder; each fires in the first process that reaches its place often enough."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
         self._lock = threading.Lock()
-        # By place: which file it was (a later one of the same name counts from 0), and its shot.
+        # By place: the file's identity (a later file of the same name is counted afresh), and its shot.
         self._seen: dict[str, tuple[tuple[int, int], _Shot]] = {}
         (folder / FIRED).mkdir(parents=True, exist_ok=True)
 
@@ -189,7 +189,7 @@ class _Folder:
                 shot.left -= 1
                 if shot.left > 0:
                     return None
-                # Whoever moves the file acts, nobody else, and not again after a restart.
+                # Only the process that moves the file fires, and not again after a restart.
                 Path(path).rename(f"{self._folder}/{FIRED}/{place}.{os.getpid()}")
             except FileNotFoundError:
                 return None

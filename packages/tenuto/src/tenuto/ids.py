@@ -1,7 +1,7 @@
 """Ids: `kind_` and 26 characters of Crockford's base32 in lower case, ordered by time.
 
-128 bits: 48 of milliseconds, 80 of randomness, as in a ULID. Ids of one process always rise, also
-within a millisecond and when the clock goes back, so that order of ids is order of acceptance.
+128 bits: 48 of milliseconds, 80 of randomness, as in a ULID. Ids of one process always increase, even
+within a millisecond or when the clock goes back, so that they sort in order of acceptance.
 """
 
 import os
@@ -20,13 +20,13 @@ _PATTERN = re.compile(r"[a-z]+_[0-7][0-9a-hjkmnp-tv-z]{25}\Z")
 
 
 class RandomBits:
-    """The system's randomness, fetched for many ids at once: a system call takes longer than all else."""
+    """System randomness, fetched for many ids at once: the system call would cost more than all the rest."""
 
     def __init__(self) -> None:
         self._left = memoryview(b"")
 
     def __call__(self, bits: int) -> int:
-        """A number of `bits` bits, in whole bytes. One thread at a time."""
+        """A random number of `bits` bits, a multiple of 8. One thread at a time."""
         size = bits // 8
         if len(self._left) < size:
             self._left = memoryview(os.urandom(_FETCHED_BYTES))
@@ -35,7 +35,7 @@ class RandomBits:
 
 
 class Ids:
-    """The source of new ids of one process. It may not be shared with a fork."""
+    """One process's source of new ids. It must not be shared with a forked process."""
 
     def __init__(self, clock: Clock, random_bits: Callable[[int], int] | None = None) -> None:
         self._clock = clock

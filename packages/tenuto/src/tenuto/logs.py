@@ -1,8 +1,8 @@
-"""Events as JSON lines on stderr, and no harm when they cannot be written. Knows nothing of what is logged.
+"""Events as JSON lines on stderr; failing to write them does no harm. Knows nothing of what is logged.
 
-On a terminal they are text, from `warning` on, unless the settings say otherwise. The log is often on the
-disk that has just filled up, or behind a pipe whose reader has gone. Work continues then: lost lines are
-counted, and their number is written before the next line.
+On a terminal they are text, from `warning` up, unless the settings say otherwise. The log is often on the
+disk that has just filled up, or behind a pipe whose reader is gone. Work then continues: lost lines are
+counted, and the count is written before the next line.
 """
 
 import atexit
@@ -36,8 +36,8 @@ get_logger = structlog.get_logger
 
 
 def log_failure(log: Any, event: str, error: Exception, **keys: object) -> None:
-    """Log what ended one turn of work that is repeated, where it is handled: a fault of ours as this event
-    with its traceback, or what the machine lacks just now, such as descriptors, as a warning.
+    """Log the error that ended one turn of a loop: a bug as this event, with its traceback.
+    What the machine lacks at the moment, such as descriptors, is a warning instead.
     """
     if is_of_the_machine(error):
         log.warning("machine.lacks", during=event, reason=f"{type(error).__name__}: {error}", **keys)
@@ -52,14 +52,14 @@ _listeners: list[Listener] = []
 
 
 RECENT = 500
-"""The events that a process remembers for the operator's page."""
+"""How many events a process remembers for the operator's page."""
 MAX_CHARACTERS = 300
-"""Of a value there."""
+"""The most characters kept of each value there."""
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 class RecentEvent(msgspec.Struct, frozen=True):
-    """An event as it was logged; an exception as its text without where it was raised."""
+    """An event as it was logged; of an exception, its type and message without the traceback."""
 
     at: str
     level: str
@@ -68,13 +68,13 @@ class RecentEvent(msgspec.Struct, frozen=True):
 
 
 class RecentEvents:
-    """The newest events of this process from `info` on, in memory, lost with it. From any thread."""
+    """The newest events of this process from `info` up, kept in memory only. Used from any thread."""
 
     def __init__(self, most: int = RECENT) -> None:
         self._events: deque[RecentEvent] = deque(maxlen=most)
 
     def note(self, event: Mapping[str, Any]) -> None:
-        """Remember an event as structlog has it, with its level and timestamp."""
+        """Remember a structlog event, with its level and timestamp."""
         keys = {
             str(name): str(value)[:MAX_CHARACTERS]
             for name, value in event.items()
@@ -86,7 +86,7 @@ class RecentEvents:
         self._events.append(recent)
 
     def newest(self, *, level: str, event: str, limit: int) -> list[RecentEvent]:
-        """Those of this level or a worse one whose names begin like this, newest first."""
+        """Events of at least this level whose names begin with `event`, newest first."""
         worst = LEVELS.index(level)
         events = [
             each
@@ -97,19 +97,19 @@ class RecentEvents:
 
 
 recent_events = RecentEvents()
-"""Those of this process."""
+"""The events of this process."""
 
 
 def listen(listener: Listener) -> None:
-    """Call the listener for every event from `info` on, whatever the level of the log."""
+    """Call the listener for every event from `info` up, whatever the log level."""
     _listeners.append(listener)
 
 
 class LinesAlone:
-    """Events at `info` as lines of the log and nothing else, for what comes a thousand times a second.
+    """Events at `info` that go to the log and nowhere else, for what happens a thousand times a second.
 
-    What listeners, the operator's page and structlog's own ways add took a tenth of the time of accepting a
-    job. Requests are counted as such, and would displace every warning on that page.
+    Listeners, the operator's page and structlog's own machinery took a tenth of the time of accepting a
+    job. Requests are counted elsewhere, and would displace every warning on that page.
     """
 
     def __init__(self) -> None:
@@ -118,11 +118,11 @@ class LinesAlone:
         self._second, self._text = -1, ""
 
     def write_to(self, stream: Any, render: Callable[[dict[str, Any]], str]) -> None:
-        """Write there, from now on, what this makes of an event."""
+        """From now on, write each event to `stream` as `render` formats it."""
         self._stream, self._render = stream, render
 
     def info(self, event: str, at_ms: int, **keys: str | float) -> None:
-        """A line of this wall time; nothing if the level of the log is above `info`."""
+        """Write a line with this wall time; nothing if the log level is above `info`."""
         if self._stream is None:
             return
         second = at_ms // 1000
@@ -158,12 +158,11 @@ class Unfailing:
                 self._lost -= lost
 
     def flush(self) -> None:
-        """Nothing: every line is flushed as it is written."""
+        """Does nothing: every line is flushed as it is written."""
 
 
 def _let_go() -> None:
-    """What could not be written is still in the stream; flushing it at the very end would make the process
-    exit with 120."""
+    """Drop text that could not be written: if flushing it at exit failed, the process would exit with 120."""
     try:
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
@@ -171,16 +170,16 @@ def _let_go() -> None:
 
 
 def set_up_once() -> None:
-    """`set_up_logs` for a short command, which has not called it: its stdout is for results alone."""
+    """`set_up_logs` for a short command that has not called it: its stdout is for results only."""
     if not structlog.is_configured():
         set_up_logs("info")
 
 
 def set_up_logs(level: str, form: str = "auto") -> None:
-    """Events as lines on stderr, in the `form` of the setting `log_format`; nothing of a caller's text or key
-    is ever a value."""
+    """Log events as lines on stderr, in the `form` that the setting `log_format` names.
+    No value ever contains a caller's text or key."""
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    # A person at a terminal is told by the command itself that all is well, unless they want to see more.
+    # At a terminal the command itself reports that all is well, unless the user asks for more.
     is_quiet = is_terminal and form == "auto" and level == "info"
     numeric = getattr(logging, "WARNING" if is_quiet else level.upper())
     common: list[Any] = [
@@ -201,7 +200,7 @@ def set_up_logs(level: str, form: str = "auto") -> None:
     stream: Any = Unfailing(sys.stderr)
     atexit.register(_let_go)
     request_log.write_to(stream if numeric <= logging.INFO else None, _line_renderer(rendered))
-    # What libraries log through the standard library leaves in the same form.
+    # What libraries log through the standard library is written in the same form.
     handler = logging.StreamHandler(stream)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(rendered, foreign_pre_chain=common))
     logging.basicConfig(level=numeric, handlers=[handler])
@@ -224,7 +223,7 @@ def _renderer(form: str, is_terminal: bool) -> Any:
 
 
 def _line_renderer(rendered: Any) -> Callable[[dict[str, Any]], str]:
-    """For events with simple values: JSON by msgspec, in a quarter of the time; text as all others."""
+    """Render events with simple values: JSON by msgspec, in a quarter of the time; text like all others."""
     if isinstance(rendered, structlog.processors.JSONRenderer):
         return lambda event: _encode(event).decode()
     return lambda event: str(rendered(None, "info", event))

@@ -1,6 +1,6 @@
-"""The metrics of a process, or of several gathered: events, counted, and whether they are alive and ready.
+"""The metrics of one process or of several combined: event counts, and whether they are alive and ready.
 
-They have a listener of their own, never the API's. Knows no database and no job.
+They are served by a listener of their own, never by the API's. Knows no database and no job.
 """
 
 import json
@@ -59,11 +59,11 @@ ERRORS = (
     "worker.died",
     "worker.not_started",
 )
-"""Events that somebody should look at: their counters start at 0, so that the first one is a rise."""
+"""Events that need attention: their counters start at 0, so that the first one shows as an increase."""
 
 LOOPBACK = "127.0.0.1"
 GATHER_S = 2.0
-"""How long one of several processes may take to answer what is gathered; one that restarts is left out."""
+"""How long each of several processes may take to answer; one that is restarting is left out."""
 PATIENCE_S = 10.0
 """How long a scraper or a probe may take to send its request."""
 
@@ -72,7 +72,7 @@ Check = Callable[[], str | None]
 
 
 def count_events(registry: CollectorRegistry) -> None:
-    """Counts what this process logs, `info` and above, whatever the level of its log."""
+    """Count the events that this process logs, `info` and above, whatever its log level."""
     events = Counter("tenuto_events", "Events of the log.", ("event", "level"), registry=registry)
     for event in ERRORS:
         events.labels(event, "error")
@@ -86,7 +86,7 @@ def count_events(registry: CollectorRegistry) -> None:
 def serve(
     registry: CollectorRegistry, host: str, port: int, checks: Mapping[str, Check] | None = None
 ) -> WSGIServer:
-    """Answers /metrics there, and the checks under their paths, until the process ends. OperatorError."""
+    """Serve /metrics there, and each check at its path, until the process ends. Raises OperatorError."""
     scrape = make_wsgi_app(registry)
     checks = checks or {}
 
@@ -110,10 +110,10 @@ def serve(
 
 
 def serve_gathered(own: CollectorRegistry, ports: Mapping[int, int], host: str, port: int) -> None:
-    """The same for several processes: `ports` has, by their number, where each answers on the loopback now.
+    """Serve the same for several processes; `ports` maps each one's number to its current loopback port.
 
-    What a process counts has its number as the label `process`, `serve` for `own`; gauges, which all of them
-    read from the database, are those of one. Alive: none that answers is stuck. Ready: one is.
+    Counters carry a process's number as the label `process`, or `serve` for `own`; gauges, which they all
+    read from the database, are taken from one. Alive: none that answers is stuck. Ready: at least one is.
     """
 
     def is_live() -> str | None:
@@ -159,7 +159,7 @@ class _Gathered(Collector):
 
 
 def _answers(ports: Mapping[int, int], path: str) -> list[tuple[int, int, str]]:
-    """By number, the status and the text of each process that answers."""
+    """The number, status and body of each process that answers."""
 
     def ask(number: int) -> tuple[int, int, str] | None:
         with (
@@ -187,4 +187,4 @@ class _Quiet(WSGIRequestHandler):
     timeout = PATIENCE_S
 
     def log_message(self, *_: object) -> None:
-        """Nothing: there is a request every few seconds."""
+        """Logs nothing: there is a request every few seconds."""

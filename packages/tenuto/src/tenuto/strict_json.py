@@ -1,8 +1,8 @@
-"""JSON bodies: read strictly, and named by a digest that does not depend on how they were written.
+"""JSON bodies: parsed strictly, and identified by a digest that does not depend on how they were written.
 
-`parse` refuses what two readers could understand differently or what a database cannot hold. `body_sha256`
-gives equal bodies equal names, for ever: idempotency keys are bound to it, so its form is pinned by tests.
-Nothing here knows which fields a request has, nor HTTP; the caller limits a body's size before it is parsed.
+`parse` refuses what two parsers could read differently or a database cannot store. `body_sha256` gives
+equal bodies equal digests, forever: idempotency keys are bound to it, so its form is pinned by tests.
+Knows neither HTTP nor which fields a request has; the caller limits a body's size before it is parsed.
 """
 
 import hashlib
@@ -19,20 +19,20 @@ MAX_FAULTS = 32
 MAX_NAME_IN_MESSAGE = 64
 _TOO_DEEP = f"is nested too deeply; at most {MAX_DEPTH} levels are allowed"
 
-# A double ends below 1.8e308, so an integer with more digits is beyond it; int() is never given a longer one.
+# Doubles end below 1.8e308, so an integer with more digits exceeds them; int() never gets a longer one.
 _MAX_INTEGER_DIGITS = 309
 
-# What a NUL or a surrogate must be written as; raw ones are refused by the JSON reader and by UTF-8.
+# How a NUL or a surrogate must be escaped; raw ones are refused by the JSON decoder and by UTF-8.
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 class _Suspect(Exception):
-    """The fast reader met a value that must be refused; reading again finds its path."""
+    """The fast decoder met a value that must be refused; the explaining one finds its path."""
 
 
 class _Refused:
-    """Stands in the parsed value for one that must be refused, so that its path can be named."""
+    """Takes the place of a refused value in the parsed one, so that its path can be named."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -48,8 +48,8 @@ def parse(body: bytes, *, max_values: int | None = None) -> Any:
     """The value that a body holds; integers are exact ints, other numbers floats.
 
     Raises InvalidRequest, saying what is wrong and where, for anything but one JSON value in UTF-8 with
-    unique names, numbers within a double, strings of Unicode characters but U+0000, and at most 32 levels.
-    Values are counted before anything is read: a body takes time for each of them, however short they are.
+    unique names, numbers within a double, strings of Unicode characters except U+0000, at most 32 levels.
+    Values are counted before anything is parsed: each of them takes time, however short it is.
     """
     if max_values is not None and _may_hold_more(body, max_values):
         values = "an object, a list, a text, a number, true, false or null each"
@@ -68,25 +68,25 @@ def parse(body: bytes, *, max_values: int | None = None) -> Any:
 
 
 def body_sha256(value: Any) -> str:
-    """The SHA-256, in lower-case hex, of a parsed value: equal for two just when they are the same JSON.
+    """The SHA-256, in lower-case hex, of a parsed value: equal for two exactly if they are the same JSON.
 
     Names are sorted by code points, strings taken as they are without normalisation, integers exactly, other
     numbers as the shortest decimal that reads back. So `1`, `1.0` and `true` differ, and so do `0.0` and
-    `-0.0`; spacing, escapes, the order of names and the writing of a number (`1e1`, `10.0`) do not count.
+    `-0.0`; spacing, escapes, the order of names and a number's notation (`1e1`, `10.0`) do not matter.
     """
     return hashlib.sha256(_CANONICAL.encode(value).encode("ascii")).hexdigest()
 
 
 def _may_hold_more(body: bytes, values: int) -> bool:
-    """Whether a body holds more values than so many, as far as commas and brackets tell, in its bytes' time.
+    """Whether a body holds more than this many values, judged by commas and brackets, in linear time.
 
     Each value but the first follows a comma or an opening bracket. An empty list or object counts twice.
     """
     if _marks(body) < values:
         return False
-    # Those within texts do not count: without escapes, every second piece between quotes is a text.
+    # Marks within strings do not count: without escapes, every second piece between quotes is a string.
     bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if bare.count(b'"') > 4 * values:  # each of them is at least half of a name or a text
+    if bare.count(b'"') > 4 * values:  # a value has at most four: its name's and its own
         return True
     return _marks(b"".join(bare.split(b'"')[::2])) >= values
 
@@ -103,7 +103,7 @@ def _read(decoder: json.JSONDecoder, body: bytes) -> Any:
     except json.JSONDecodeError as error:
         _refuse_text(body, error)
     except RecursionError:
-        # The reader's own limit is some hundreds of levels; below it the depth is counted afterwards.
+        # The decoder's own limit is several hundred levels; a smaller depth is checked afterwards.
         _refuse("too_deep", _TOO_DEEP)
 
 
@@ -119,7 +119,7 @@ def _refuse_text(body: bytes, error: json.JSONDecodeError) -> NoReturn:
 
 
 def _is_sound(value: Any) -> bool:
-    """Whether depth and texts are as they must be: level by level, without paths, for it is mostly true."""
+    """Whether depth and strings are allowed: level by level and without paths, as most values pass."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         objects = [item for item in level if type(item) is dict]
@@ -135,7 +135,7 @@ def _is_sound(value: Any) -> bool:
 
 
 def _is_storable(text: str) -> bool:
-    """What `_UNSTORABLE` would find, at a tenth of the time, for a long text."""
+    """Whether `_UNSTORABLE` would find nothing; takes a tenth of its time for a long text."""
     if "\0" in text:
         return False
     try:
@@ -146,7 +146,7 @@ def _is_storable(text: str) -> bool:
 
 
 def _faults(value: Any) -> list[Fault]:
-    """The first faults of a value in the order of the document, each with its path."""
+    """The first faults of a value in document order, each with its path."""
     faults: list[Fault] = []
     waiting: list[tuple[_Path, Any, int]] = [(None, value, 0)]
     while waiting and len(faults) < MAX_FAULTS:
@@ -211,7 +211,7 @@ def _object_explained(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _integer(digits: str) -> int:
     if len(digits) < _MAX_INTEGER_DIGITS:
         return int(digits)
-    # The sign counts as a digit here: at worst one integer too many takes this slower, exact way.
+    # The sign counts as a digit here: at worst, an integer takes this slower, exact path needlessly.
     if len(digits) > _MAX_INTEGER_DIGITS + 1:
         raise _Suspect
     try:

@@ -66,7 +66,7 @@ VERBS: Tree = {
 
 
 COMMON = {"--url": 2, "--json": 1, "--quiet": 1, "-q": 1}
-"""Options of every command, and how many words each takes."""
+"""Options of every command, and how many words each has."""
 
 
 def main(words: Sequence[str], tree: Tree = VERBS) -> int:
@@ -109,7 +109,7 @@ def main(words: Sequence[str], tree: Tree = VERBS) -> int:
 
 
 def _options_last(words: Sequence[str]) -> Sequence[str]:
-    """Common options may stand before the command, too: `--url URL`, then `balance`."""
+    """Move common options that precede the command behind it, as in `--url URL`, then `balance`."""
     first = 0
     while first < len(words) and words[first] in COMMON:
         first += COMMON[words[first]]
@@ -146,7 +146,7 @@ def fill(parser: Parser, name: str, command: Command) -> None:
 
 
 def paths(tree: Tree, above: str = "") -> Iterator[str]:
-    """Every command of the tree, as it is typed after `tenuto`."""
+    """All commands of the tree, as typed after `tenuto`."""
     for name, command in tree.items():
         yield above + name
         yield from paths(command.below, f"{above}{name} ")

@@ -1,4 +1,4 @@
-"""The key, and what it may use and spend: `login`, `logout`, `whoami`, `models`, `balance` and `usage`."""
+"""The key, and what it can use and spend: `login`, `logout`, `whoami`, `models`, `balance` and `usage`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _log_in_with_key(console: Console, url: str) -> tuple[settings.Credentials, 
 
 
 def _check_answers(url: str) -> None:
-    """Raises NotConfigured before a key is asked for, where nothing on this machine would take it."""
+    """Raises NotConfigured, before a key is asked for, if a service on this machine does not answer."""
     parts = urlsplit(url)
     if not _is_here(url):
         return
@@ -172,7 +172,7 @@ def _is_free(console: Console) -> bool:
 
 
 def _price(pricing: Mapping[str, Any]) -> str:
-    """For a million tokens: that of the input, then that of the output."""
+    """The price as text; per million tokens, that of input, then that of output."""
     amounts = [str(pricing[name]) for name in ("price", "output_price") if name in pricing]
     if not any(map(float, amounts)):
         return t("free")
@@ -210,7 +210,7 @@ def _list(
     *,
     amounts: Sequence[str] = (),
 ) -> int:
-    """The document with `--json`, else the rows as a table."""
+    """Print the document with `--json`, else the rows as a table."""
     if console.as_json:
         console.document(document)
     else:

@@ -55,13 +55,13 @@ def add(parser: Parser, verb: str) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Work on the batch, and print where its report is; 1 if any line has no file."""
+    """Run the batch, and print where its report is; 1 if any line has no file."""
     from tenuto_client import batch, results
     from tenuto_client.lines import read_lines
 
     lines = read_lines(options.lines, model=options.model, defaults=dict(options.parameters))
     folder = Path(options.output).expanduser()
-    # First, so that a folder that cannot be made does not end with the advice to run the same command again.
+    # First, so that failing to make the folder does not end with the advice to run the same command again.
     folder.mkdir(parents=True, exist_ok=True)
     console.options.continuation = shlex.join(["tenuto", *sys.argv[1:]])
     console.retries = WORK_RETRIES
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 class _Display:
-    """How many lines are finished, and one line of text for each that failed."""
+    """Shows how many lines are finished, and prints a message for each that failed."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._console = console

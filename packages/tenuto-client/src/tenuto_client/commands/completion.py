@@ -1,4 +1,4 @@
-"""`tenuto completion`: the script that shtab makes from the parsers, and the values that it asks for."""
+"""`tenuto completion`: the script that shtab makes from the parsers, and the values that it requests."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ OF_ARGUMENT = {
     "WEBHOOK": "webhooks",
     "ACCOUNT": "accounts",
 }
-"""What an argument with this name in the help is completed with."""
+"""The values that complete an argument with this name in the help."""
 PATIENCE_S = 1.0
-"""How long somebody who pressed Tab waits, whatever does not answer."""
+"""The longest wait after Tab, whatever fails to answer."""
 _ONE_WORD = re.compile(r"[\w./@+-]+")
-"""What every shell takes as it is."""
+"""What every shell accepts unquoted."""
 
 
 def add(parser: Parser, verb: str) -> None:
@@ -114,7 +114,7 @@ def _complete(parser: argparse.ArgumentParser, how: Mapping[str, Any]) -> None:
 
 
 def _print_values(kind: str, console: Console) -> int:
-    """One in a line. Nothing where nothing answers: who pressed Tab wants no message."""
+    """Print one value per line, and nothing if there is no answer: pressing Tab must print no messages."""
     end = threading.Timer(PATIENCE_S, os._exit, (0,))
     end.daemon = True
     end.start()
@@ -128,7 +128,7 @@ def _print_values(kind: str, console: Console) -> int:
 
 
 def _of_service(kind: str) -> Iterable[str]:
-    """Ids, and of voices their names where a shell takes them as one word."""
+    """Ids or, for voices, names that a shell takes as one word."""
     from tenuto_client.commands.status import answer
 
     path = {"voice-ids": "voices", "models": "models"}.get(kind, kind)

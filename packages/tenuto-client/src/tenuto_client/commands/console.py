@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RETRIES = 2
-"""Retries of a simple request; 3 seconds in all."""
+"""Retries of a simple request; 3 seconds in total."""
 KEY_HEAD = 6
-"""How many characters at the start of a key are displayed; at its end, four."""
+"""How many characters are displayed at the start of a key; at its end, four."""
 WORK_RETRIES = 5
-"""Retries of a submission or a download; half a minute in all."""
+"""Retries of a submission or a download; half a minute in total."""
 LEAST_CUT = 20
-"""Columns of a terminal: less than that of a title says nothing."""
+"""The fewest terminal columns of a truncated title that still mean something."""
 _NOT_ZERO = re.compile(r"-?[\d.]*[1-9]")
-"""The beginning of an amount that is not 0."""
+"""Matches the beginning of an amount that is not 0."""
 
 
 class Console:
@@ -60,7 +60,7 @@ class Console:
         return Driver(self.link)
 
     def link_to(self, base_url: str | None, api_key: str | None = None) -> Link:
-        """A link to an address, with its key and the journal; without a key, their own service is offered."""
+        """A link to an address, with its key and the journal; without a key, offers the user's service."""
         from tenuto_client.commands import local
 
         try:
@@ -100,17 +100,17 @@ class Console:
         streams.write(text + "\n")
 
     def tell(self, text: str) -> None:
-        """Print a line for people on stderr, unless `--quiet`."""
+        """Print a line for the user on stderr, unless `--quiet`."""
         if not self.quiet:
             self.progress.above(text)
 
     @property
     def can_ask(self) -> bool:
-        """Whether someone is at the terminal to answer."""
+        """Whether a user at the terminal can answer."""
         return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty() and not self.quiet
 
     def confirm(self, question: str, *, default: bool = False) -> bool:
-        """Ask a yes-or-no question; Return alone gives the default, anything else but yes means no."""
+        """Ask a yes-or-no question; Return alone means the default, anything else but yes means no."""
         self.progress.clear()
         sys.stderr.write(f"{question} [{'Y/n' if default else 'y/N'}] ")
         sys.stderr.flush()
@@ -118,7 +118,7 @@ class Console:
         return answer.strip().lower() in ("y", "yes", "是") or (default and answer == "\n")
 
     def error(self, message: str, remedy: str | None = None) -> None:
-        """Print one line with the error and what fixes it, also with `--quiet`."""
+        """Print one line with the error and what fixes it, even with `--quiet`."""
         advice = f" → {remedy}" if remedy else ""
         sys.stderr.write(f"tenuto: {' '.join(message.split())}{advice}\n")
         sys.stderr.flush()
@@ -135,11 +135,11 @@ class Console:
         amounts: Collection[str] = (),
         spared: Sequence[str] = (),
     ) -> None:
-        """Print aligned columns on a terminal, tab-separated lines elsewhere; the headings are the same.
+        """Print aligned columns with translated headings on a terminal, tab-separated lines elsewhere.
 
-        `amounts` are headings of money: where nothing costs anything, a terminal does without them. With
-        `spared`, no line is longer than the terminal: the last column is cut, and these are left out, in this
-        order, if too little of it would remain.
+        `amounts` are headings of money: a terminal shows none of them that is 0 in all rows. With `spared`,
+        no line is longer than the terminal: the last column is truncated, and these columns are left out, in
+        this order, if too little of it would remain.
         """
         lines = [[_cell(cell) for cell in row] for row in rows]
         if _is_piped():
@@ -165,7 +165,7 @@ class Console:
 
 
 def _reason(retry: Retry) -> str:
-    """Why a request is sent again."""
+    """Why a request is retried."""
     if retry.status is None:
         return t("no answer ({why})", why=translated(retry.reason))
     if retry.status == 403:
@@ -183,7 +183,7 @@ def moment(at: int | None) -> str | None:
 
 
 def masked(key: str) -> str:
-    """A key as lists show it: recognised by its owner, of no use to others."""
+    """A key as lists show it: recognisable to its owner, useless to others."""
     return f"{key[:KEY_HEAD]}…{key[-4:]}" if len(key) > 2 * KEY_HEAD else "…"
 
 
@@ -201,7 +201,7 @@ def _cell(value: Any) -> str:
 
 
 class Progress:
-    """The current stage and its progress. rich draws it, and is loaded on first use."""
+    """The current stage and its progress. Drawn with rich, which is loaded on first use."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -238,11 +238,11 @@ class Progress:
             self.stage(t(operation.state))
 
     def bytes(self, text: str) -> Any:
-        """A callback that shows how many bytes were transferred."""
+        """A callback that shows how many bytes have been transferred."""
         return lambda done, total: self.stage(text, done, total, is_bytes=True)
 
     def above(self, text: str) -> None:
-        """Print a line that stays, above the progress bar."""
+        """Print a permanent line above the progress bar."""
         if self._bar is not None:
             self._bar.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:
@@ -270,7 +270,7 @@ class Progress:
         from rich.text import Text
 
         class TimeLeft(TimeRemainingColumn):
-            """Nothing where nobody knows, also once the work is done."""
+            """The time left; empty if it is unknown or the work is done."""
 
             def render(self, task: Task) -> Text:
                 if task.finished or task.total is None or task.time_remaining is None:
@@ -293,7 +293,7 @@ class Progress:
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Each line, its cells padded to the width of their column; all lines have the same number of cells."""
+    """Each line with its cells padded to the width of their column; all lines have equally many cells."""
     widths = [max(map(_width, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         padded = (cell + " " * (width - _width(cell)) for cell, width in zip(line, widths, strict=True))
@@ -307,7 +307,7 @@ def _fitting(
     spared: Sequence[str],
     columns: int,
 ) -> list[int]:
-    """The columns of a table that leave the last one some room, or all that it needs."""
+    """The columns to show, so that the last one has some room, or all that it needs."""
     left = list(shown)
     needed = min(LEAST_CUT, max(_width(line[shown[-1]]) for line in lines))
     for heading in spared:
@@ -318,12 +318,12 @@ def _fitting(
 
 
 def _used(lines: Sequence[Sequence[str]], columns: Sequence[int]) -> int:
-    """What these columns take of a line, with the space behind each."""
+    """The width of these columns, including the space after each."""
     return sum(2 + max(_width(line[number]) for line in lines) for number in columns)
 
 
 def _cut(text: str, width: int) -> str:
-    """The beginning of a text that fits, with a sign that it is one."""
+    """The text, truncated with an ellipsis if it does not fit."""
     if _width(text) <= width:
         return text
     kept = text
@@ -333,7 +333,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns on a terminal: a Chinese character takes two, a combining accent none."""
+    """The width on a terminal: a Chinese character takes two columns, a combining accent none."""
     return sum(
         0 if unicodedata.combining(sign) else 2 if unicodedata.east_asian_width(sign) in "WF" else 1
         for sign in text

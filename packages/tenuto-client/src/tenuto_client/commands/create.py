@@ -18,7 +18,7 @@ LANGUAGES = ("zh", "en", "ja", "es", "ar")
 MAX_TEXT_FILE_BYTES = 1 << 20
 
 _FILE = re.compile(r"\S+\.(txt|md|srt)", re.IGNORECASE)
-"""The name of a text file, probably mistyped: nobody wants to hear it."""
+"""Looks like the name of a text file, probably mistyped, and not like a text to speak."""
 
 
 def add(parser: Parser, verb: str) -> None:
@@ -160,7 +160,7 @@ def _transcribe(options: argparse.Namespace, console: Console) -> int:
 
 
 def _check_language(console: Console, options: argparse.Namespace) -> None:
-    """Raises InvalidSetting where the model that will be used lists its languages without this one."""
+    """Raises InvalidSetting if the model to be used lists its languages and this is not one of them."""
     from tenuto_client import reads
 
     name = options.model or console.run(reads.model_for(console.link, "recognition"))
@@ -193,7 +193,7 @@ def size(text: str) -> tuple[int, int]:
 
 
 def _warn_of_language(console: Console, text: str) -> None:
-    """Say so where the letters can be spoken, but not the language."""
+    """Warn if the letters can be spoken, but not the language."""
     from tenuto_client.languages import detect
 
     names = {"fr": t("French"), "de": t("German"), "it": t("Italian"), "pt": t("Portuguese")}
@@ -202,7 +202,7 @@ def _warn_of_language(console: Console, text: str) -> None:
 
 
 def _warn(console: Console, text: str) -> None:
-    """List the characters that cannot be spoken. If none can, ask before submitting, if a person is there."""
+    """List the characters that cannot be spoken. If none can, ask before submitting, if a user can answer."""
     from tenuto_client.unspoken import unspoken
 
     check = unspoken(text)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 MOST = 3
-"""How many one help text shows."""
+"""The most examples that one help text shows."""
 
 LINES = (
     "tenuto login --local",
@@ -55,7 +55,7 @@ LINES = (
     "tenuto completion fish --install",
     "tenuto completion zsh > _tenuto",
 )
-"""The caller's."""
+"""Examples of the caller's commands."""
 
 _MODULES: list[str] = []
 
@@ -67,6 +67,6 @@ def add(module: str) -> None:
 
 
 def of(command: str) -> Sequence[str]:
-    """Up to MOST examples of `tenuto …` and what is below it."""
+    """Up to MOST examples of a command, `tenuto …`, and of those below it."""
     lines = [*LINES, *(line for name in _MODULES for line in import_module(name).LINES)]
     return [line for line in lines if f"{line} ".startswith(f"{command} ")][:MOST]

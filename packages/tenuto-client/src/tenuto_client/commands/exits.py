@@ -18,7 +18,7 @@ RECOVERY = 3
 """`recovery_required`, or a state that this version does not know."""
 AUTHENTICATION = 4
 NETWORK = 5
-"""No answer, or refused for the moment, after all retries."""
+"""No response, or a temporary refusal, after all retries."""
 GAVE_UP = 6
 """The job continues."""
 CHECKSUM = 7
@@ -46,7 +46,7 @@ def exit_code(error: Exception) -> int:
 
 
 def report(error: Exception, console: Console) -> int:
-    """Print an error and what fixes it; returns the exit code. Raises anything that is a bug of ours."""
+    """Print an error and what fixes it; returns the exit code. Re-raises anything that is our own bug."""
     from tenuto_client.commands import local
     from tenuto_client.commands.words import t, translated
     from tenuto_client.errors import InsufficientBalance, JobCancelled, JobFailed, Refused, TenutoError
@@ -60,7 +60,7 @@ def report(error: Exception, console: Console) -> int:
         if isinstance(error, InsufficientBalance):
             remedy = local.credit_command(console)
         elif error.code == "invalid_api_key" and os.environ.get(API_KEY):
-            # It goes before every saved key, so another login would change nothing.
+            # It takes precedence over every saved key, so another login would change nothing.
             remedy = t("unset {variable} to use the saved key, or set another", variable=API_KEY)
         elif remedy == "tenuto resume":
             # The command that continues this one; None if there is nothing to continue.
@@ -79,7 +79,7 @@ def report(error: Exception, console: Console) -> int:
 
 
 def _sentence(error: TenutoError) -> str:
-    """What went wrong, once: a sentence of the service needs no headline, unless it cannot be translated."""
+    """What went wrong: a sentence from the service needs no headline, unless it cannot be translated."""
     from tenuto_client.commands.words import is_chinese, t, translated
     from tenuto_client.errors import Refused
 

@@ -1,4 +1,4 @@
-"""`tenuto jobs`: list, get, wait, download, cancel."""
+"""`tenuto jobs`: list, show, wait, download, cancel."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
 
 def _midnight(day: datetime.date | None, days_later: int) -> int | None:
-    """When a day begins in UTC, as the table shows times."""
+    """When a day begins in UTC, the time zone of the table."""
     if day is None:
         return None
     began = datetime.datetime.combine(day, datetime.time(), datetime.UTC) + datetime.timedelta(days_later)

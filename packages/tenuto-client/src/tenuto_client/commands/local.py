@@ -1,6 +1,6 @@
-"""Services that the same user runs on this machine: found, and logged in to without a key.
+"""Services that the same user runs on this machine: finds them, and logs in to them without a key.
 
-This package knows none itself. The distribution that runs services names the module that finds them.
+This package itself knows none. The distribution that runs services registers a module that finds them.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ class LocalService(Protocol):
         """A new key, and the name of its account."""
 
     def revoke(self, key: str) -> bool:
-        """Revoke a key from `new_key`; False for any other."""
+        """Revoke a key from `new_key`; False for any other key."""
 
     def credit_command(self, key: str) -> str | None:
-        """The operator's command that adds credit to the account of a key; None if there is no such key."""
+        """The operator's command that adds credit to a key's account; None if there is no such key."""
 
 
 def add(module: str) -> None:
-    """Register a module whose `services()` lists the running services, and `names(kind)` what they hold."""
+    """Register a module whose `services()` lists running services, and `names(kind)` names in their data."""
     _FINDERS.append(module)
 
 
 def services(url: str | None = None) -> list[LocalService]:
-    """Those that run now; with an address, only the one that answers there."""
+    """The running services; with an address, only the one at that address."""
     found: list[LocalService] = [one for name in _FINDERS for one in import_module(name).services()]
     return [one for one in found if url is None or one.url == url.replace("//localhost:", "//127.0.0.1:")]
 
 
 def names(kind: str) -> list[str]:
-    """What the operator's commands can be given as `accounts`: of the data folder that they would use."""
+    """The names of a kind, `accounts`, in the data folder that the operator's commands would use."""
     return [name for finder in _FINDERS for name in import_module(finder).names(kind)]
 
 
 def offer(console: Console, base_url: str | None, missing: NotConfigured) -> None:
-    """There is no key: log in to the user's own service, if they say yes. Raises NotConfigured otherwise.
+    """Without a key, log in to the user's own service if they agree. Raises NotConfigured otherwise.
 
-    A named address, or that of the last login, must be the service's own.
+    If an address is given, or known from the last login, it must be that service's address.
     """
     running = services(settings.chosen_url(base_url))
     if not running:
@@ -65,7 +65,7 @@ def offer(console: Console, base_url: str | None, missing: NotConfigured) -> Non
 
 
 def not_logged_in(running: Sequence[LocalService]) -> NotConfigured:
-    """The refusal that names the one command."""
+    """The error, with the command that logs in."""
     urls = ", ".join(service.url for service in running)
     if len(running) > 1:
         return NotConfigured(f"several services of yours run here: {urls}", remedy="tenuto login --local URL")
@@ -73,7 +73,7 @@ def not_logged_in(running: Sequence[LocalService]) -> NotConfigured:
 
 
 def credit_command(console: Console) -> str | None:
-    """How the user adds credit themselves; None unless the service that refused is their own, here."""
+    """The command with which users add credit themselves; None unless the service is their own, here."""
     link = console.link
     commands = (service.credit_command(link.api_key) for service in services(link.base_url))
     return next(commands, None)
@@ -86,7 +86,7 @@ def ask(console: Console, service: LocalService) -> bool:
 
 
 def log_in(console: Console, service: LocalService) -> tuple[settings.Credentials, int]:
-    """Make a key and save it; the login, and how many models it can use."""
+    """Make a key and save it; returns the login and how many models it can use."""
     key, account = service.new_key()
     try:
         login, models = save(console, service.url, key)
@@ -105,7 +105,7 @@ def log_in(console: Console, service: LocalService) -> tuple[settings.Credential
 
 
 def save(console: Console, url: str, key: str) -> tuple[settings.Credentials, int]:
-    """Save a key that the service accepts; the login, and how many models it can use."""
+    """Save a key if the service accepts it; returns the login and how many models it can use."""
     from tenuto_client import reads
     from tenuto_client.drive import Driver
 

@@ -1,4 +1,4 @@
-"""`tenuto mcp`: tools of an assistant. The server is a distribution of its own, found by its entry point."""
+"""`tenuto mcp`: tools for assistants. The server is a separate distribution, found by its entry point."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _server() -> Callable[[str, str | None], None]:
-    """What the distribution `tenuto-mcp` brings. Raises InvalidSetting if it, or its library, is not here."""
+    """The server from the distribution `tenuto-mcp`. InvalidSetting: it, or its library, is not installed."""
     try:
         (entry,) = entry_points(group="tenuto.mcp", name="stdio")
         serve: Callable[[str, str | None], None] = entry.load()

@@ -30,7 +30,7 @@ _MESSAGES: tuple[tuple[str, str], ...] = (
     (r"argument (.+): invalid \w+ value: (.+)", "{0} cannot be {1}"),
     (r"argument (.+?): (.+)", "{0}: {1}"),
 )
-"""argparse's messages as patterns, and the texts printed instead, which are translated."""
+"""argparse's messages as patterns, and the translatable texts printed instead."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("-h", "--help", action="help", help=t("show this help and exit"))
 
     def add_verb(self, name: str, about: str, *aliases: str, required: bool = True) -> Parser:
-        """The parser of a command below this one."""
+        """Add a command below this one; returns its parser."""
         if self._verbs is None:
             self._verbs = self.add_subparsers(
                 title=t("commands"), metavar="COMMAND", dest="verb", required=required, parser_class=Parser
@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         return self._verbs.add_parser(name, help=t(about), description=t(about), aliases=aliases)
 
     def common(self) -> None:
-        """The options of every caller's command."""
+        """Add the options that all callers' commands have."""
         group = self.add_argument_group(t("common options"))
         group.add_argument(
             "--url", metavar="URL", help=t("the service (default: TENUTO_BASE_URL, else the last login)")
@@ -65,18 +65,18 @@ class Parser(argparse.ArgumentParser):
         group.add_argument("-q", "--quiet", action="store_true", help=t("print nothing on stderr but errors"))
 
     def add_json(self, group: argparse._ArgumentGroup | None = None) -> None:
-        """`--json`, which scripts use."""
+        """Add `--json`, for scripts."""
         (group or self).add_argument("--json", action="store_true", dest="as_json", help=t("print JSON"))
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """argparse's own, except that a subcommand reports its unknown arguments itself."""
+        """As in argparse, except that a subcommand reports its unknown arguments itself."""
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return options, unknown
 
     def format_help(self) -> str:
-        """argparse's own, with a few examples at the end."""
+        """As in argparse, with a few examples at the end."""
         from tenuto_client.commands import examples
 
         lines = examples.of(self.prog)
@@ -84,11 +84,11 @@ class Parser(argparse.ArgumentParser):
         return super().format_help() + (f"\n{t('examples')}:\n{shown}" if lines else "")
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help on stdout. Raises what `streams.write` does; argparse would ignore a full disk."""
+        """Print the help on stdout. Raises what `streams.write` raises; argparse would ignore a full disk."""
         streams.write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
-        """Print one line with the error and where to find help. (argparse prints the whole usage first.)"""
+        """Print one line with the error and where to find help; argparse would print all of the usage."""
         sys.stderr.write(f"tenuto: {_message(message)} ({t('see {command}', command=self.prog + ' -h')})\n")
         raise SystemExit(USAGE)
 
@@ -118,7 +118,7 @@ def checked(convert: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def between(low: float, high: float, convert: Callable[[str], Any] = float) -> Callable[[str], Any]:
-    """A type for argparse: a number within these bounds, both included."""
+    """A type for argparse: a number within these inclusive bounds."""
 
     def parse(text: str) -> Any:
         value = convert(text)
@@ -127,7 +127,7 @@ def between(low: float, high: float, convert: Callable[[str], Any] = float) -> C
             raise argparse.ArgumentTypeError(message)
         return value
 
-    # argparse names the type if the text is not a number.
+    # argparse's message names the type if the text is not a number.
     parse.__name__ = convert.__name__
     return parse
 
@@ -144,7 +144,7 @@ def parameter(text: str) -> tuple[str, Any]:
 
 
 def add_work(parser: Parser, document: str) -> None:
-    """The options of every command that submits a job."""
+    """Add the options of every command that submits a job."""
     group = parser.add_argument_group(t("job"))
     group.add_argument(
         "--again",
@@ -166,7 +166,7 @@ def add_work(parser: Parser, document: str) -> None:
 
 
 class _Formatter(argparse.HelpFormatter):
-    """argparse's own, with headings in the user's language and one line for each command."""
+    """argparse's formatter, with headings in the user's language and one line per command."""
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
         super().add_usage(usage, actions, groups, t("Usage: ") if prefix is None else prefix)

@@ -1,4 +1,4 @@
-"""Plays WAVs on this machine without gaps, through whichever player is installed."""
+"""Plays WAVs on this machine without gaps, with the first player that is installed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Player:
         self._process: subprocess.Popen[bytes] | None = None
 
     def play(self, content: bytes, *, starts_over: bool = False) -> None:
-        """Play a WAV after the earlier ones, or instead of them."""
+        """Play a WAV after the earlier ones or, if `starts_over`, instead of them."""
         with wave.open(io.BytesIO(content)) as wav:
             values = {"rate": wav.getframerate(), "channels": wav.getnchannels()}
             samples = wav.readframes(wav.getnframes())

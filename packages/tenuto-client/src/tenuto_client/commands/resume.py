@@ -38,7 +38,7 @@ def add(parser: Parser, verb: str) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Finish them, oldest first; the exit code is that of the first failure."""
+    """Finish interrupted jobs, oldest first; the exit code is that of the first failure."""
     console.retries = WORK_RETRIES
     journal = Journal(settings.journal_folder())
     if options.only_list:
@@ -74,14 +74,14 @@ def _finish(options: argparse.Namespace, console: Console, entry: Entry) -> None
     _connect(console, link)
     reading = work.get_accepted(console, link, entry)
     if not entry.purpose:
-        # A program's job: the program never got its id, or never waited for it.
+        # A program's job: it never got the id, or never waited for the job.
         console.progress.clear()
         console.say(f"{reading.operation.id}  {t('submitted by a program; follow it by its id')}")
         entry.finish()
         return
     purpose = dict(entry.purpose)
     if purpose.get("file") == work.STDOUT:
-        # The reader of that stdout is gone, so the result goes to a file.
+        # Whatever read that stdout is gone, so the result goes to a file.
         del purpose["file"]
     operation, target = work.complete(console, link, entry, reading, purpose)
     work.report(console, operation, target)
@@ -90,7 +90,7 @@ def _finish(options: argparse.Namespace, console: Console, entry: Entry) -> None
 def _key_of(entry: Entry) -> str | None:
     """The saved key that the entry was sent with, even if the environment sets another; None: the default.
 
-    Raises NotConfigured if the key in the environment is for another service: it is not sent elsewhere.
+    Raises NotConfigured if the key in the environment is for another service, as it is never sent elsewhere.
     """
     url, caller = str(entry.facts["base_url"]), entry.facts.get("caller")
     from_environment, saved = os.environ.get(settings.API_KEY), settings.saved_key(url)

@@ -1,4 +1,4 @@
-"""`tenuto` without arguments: what runs, who is logged in, and what to do next. It changes nothing."""
+"""`tenuto` without arguments: what is running, who is logged in, and what to do next. Changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tenuto_client.commands import Tree
 
 PATIENCE_S = 0.1
-"""How long a service on this machine may take to list its models; other machines are not asked."""
+"""How long a service on this machine may take to list its models; other machines are not queried."""
 FIRST_STEPS = (
     ('tenuto say "Hello" -o hello.wav', "turn text into speech"),
     ("tenuto transcribe hello.wav", "transcribe a recording"),
@@ -28,7 +28,7 @@ FIRST_STEPS = (
 
 
 def overview(tree: Tree) -> str:
-    """The state in three lines at most, and three to five commands."""
+    """The state, in a few lines, and two to five commands to try next."""
     try:
         login = settings.credentials()
     except NotConfigured:
@@ -80,7 +80,7 @@ def _models(login: settings.Credentials) -> str:
 
 
 def answer(login: settings.Credentials, path: str, patience_s: float) -> tuple[int, Any]:
-    """Status and document of one request; the client's own connection takes longer to import."""
+    """The status and JSON of one request; the client's own driver would take longer to import."""
     import http.client
 
     address = urlsplit(login.base_url)

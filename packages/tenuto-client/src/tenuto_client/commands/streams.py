@@ -12,7 +12,7 @@ BROKEN_PIPE = 141
 
 
 def prepare() -> None:
-    """Escape characters that the encoding lacks; replace closed streams by /dev/null."""
+    """Make streams escape characters that their encoding lacks; replace closed ones by /dev/null."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -37,6 +37,6 @@ def write(content: str | bytes) -> None:
 
 
 def leave() -> int:
-    """Called after a broken pipe, or Python would report it again at exit; returns the exit code."""
+    """Stop Python from reporting a broken pipe again at exit; returns the exit code."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return BROKEN_PIPE

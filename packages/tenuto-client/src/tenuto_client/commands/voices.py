@@ -98,7 +98,7 @@ def _add(options: argparse.Namespace, console: Console) -> int:
 
 
 def _wav(path: Path, converted: Path) -> bytes:
-    """The recording as a PCM16 WAV, converted unless it is one."""
+    """The recording as a PCM16 WAV, converted unless it is one already."""
     import wave
 
     from tenuto_client.audio import convert_to_wav

@@ -1,4 +1,4 @@
-"""`tenuto watch`: recordings that arrive in a folder are transcribed, and texts spoken."""
+"""`tenuto watch`: transcribes recordings that arrive in a folder, and speaks texts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add(parser: Parser, verb: str) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    """Work until Ctrl-C, or with `--once` until every file has its result; 1 if one has none."""
+    """Work until Ctrl-C, or with `--once` until all files are finished; 1 if any has no result."""
     from tenuto_client import batch, results
     from tenuto_client.inbox import Inbox
 

@@ -125,7 +125,7 @@ def _state(webhook: Webhook) -> str:
 
 
 def _show(console: Console, webhook: Webhook) -> int:
-    """One webhook, with its secret if the answer has one."""
+    """Print one webhook, with its secret if the response has one."""
     if console.as_json:
         console.document(dict(webhook.raw))
         return 0
@@ -149,7 +149,7 @@ def _show(console: Console, webhook: Webhook) -> int:
 
 
 def _show_deliveries(console: Console, deliveries: list[WebhookDelivery], document: Any) -> int:
-    """The document with `--json`, else a table."""
+    """Print the document with `--json`, else a table."""
     if console.as_json:
         console.document(document)
         return 0

@@ -1,4 +1,4 @@
-"""English or Chinese, by the locale. `zh` maps each English text to its translation."""
+"""English or Chinese, depending on the locale. `zh` maps each English text to its translation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def translated(message: str) -> str:
 
 @cache
 def is_chinese(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether messages are Chinese, by LC_ALL, else LC_MESSAGES, else LANG."""
+    """Whether messages are in Chinese, according to LC_ALL, else LC_MESSAGES, else LANG."""
     names = os.environ if environment is None else environment
     chosen = next((names[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if names.get(name)), "")
     return chosen.lower().startswith("zh")
@@ -55,7 +55,7 @@ def _chinese() -> Mapping[str, str]:
 
 @cache
 def _errors() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """Whole sentences first: no pattern that happens to fit takes their place."""
+    """All patterns, whole sentences first, so that no pattern that happens to match hides them."""
     errors = [error for name in _MODULES for error in import_module(name).ERRORS]
     return tuple(
         (re.compile(re.sub(r"\\{\d\\}", "(.+?)", re.escape(english)), re.DOTALL), chinese)

@@ -1,4 +1,4 @@
-"""From a command to its result file, through every crash: shared by the commands that submit a job.
+"""From a command to its result file, despite crashes: shared by the commands that submit a job.
 
 The purpose in the journal is all that `resume` knows about the command.
 """
@@ -36,7 +36,7 @@ _OTHER_SUFFIXES = {
     "draw": {".gif", ".bmp", ".tiff", ".svg", ".pdf"},
     "transcribe": {".docx", ".doc", ".odt", ".pdf", ".rtf", ".html", ".ass", ".csv"},
 }
-"""Suffixes to refuse: such a file name would be misleading."""
+"""Suffixes that are refused, as such a file name would be misleading."""
 _OF_FILES = {f".{form}" for kind in ("speech", "image") for form in results.FORMS[kind]}
 
 
@@ -78,7 +78,7 @@ def writable(path: Path) -> Path:
 
 
 def ask_before_replacing(console: Console, options: argparse.Namespace) -> None:
-    """At a terminal an existing file is replaced only by who says so; a script replaces it, as `cp` does."""
+    """On a terminal, ask before replacing an existing file; a script replaces it, as `cp` does."""
     if options.output in (None, STDOUT) or options.force or not console.can_ask:
         return
     if Path(options.output).expanduser().is_file() and not console.confirm(
@@ -127,7 +127,7 @@ def carry_out(
 
 
 def get_accepted(console: Console, link: Link, entry: Entry) -> Reading:
-    """Get the entry's job accepted, from wherever it stopped; the first step of `resume`."""
+    """Get the entry's job accepted, from wherever it was interrupted; the first step of `resume`."""
     source = entry.purpose.get("source")
     if entry.body is not None or source is None:
         return console.run(carry_on(link, entry))
@@ -142,7 +142,7 @@ def complete(
 ) -> tuple[Operation, str]:
     """Wait, and save the result as the purpose says; returns its path, or `-` for stdout.
 
-    If this is interrupted, or the job needs its operator, the entry stays for `resume`. If the job finished
+    If this is interrupted, or the job needs the operator, the entry stays for `resume`. If the job finished
     without a result, the entry keeps the id, so that the same command does not make a second job by itself.
     """
     _remember(console, reading)
@@ -154,7 +154,7 @@ def complete(
         _save(console, link, operation, purpose, target)
     except JobError as error:
         if not error.operation.is_pending:
-            # If this cannot be written, the state is read from the service again.
+            # If this cannot be written, the state is read from the service again later.
             with suppress(JournalError):
                 entry.note(ended=error.operation.state)
         entry.release()
@@ -171,7 +171,7 @@ def complete(
 def _save(
     console: Console, link: Link, operation: Operation, purpose: Mapping[str, Any], target: str
 ) -> None:
-    """Put the result where it belongs, in the form that is wanted."""
+    """Save the result where the purpose says, in the requested form."""
     artifact = following.result_of(operation, KINDS.get(purpose.get("verb", "")))
     kind = KINDS.get(purpose.get("verb", ""), "") or results.kind_of(artifact)
     form = purpose.get("form") or ""
@@ -198,7 +198,7 @@ def finish(console: Console, entry: Entry, reading: Reading) -> int:
 
 
 def report(console: Console, operation: Operation, target: str) -> None:
-    """Print what the engine warns of, and where the result is: a path, or JSON with the job."""
+    """Print the engine's warnings, and where the result is: a path, or JSON with the job."""
     if isinstance(warnings := (operation.result or {}).get("warnings"), list):
         for warning in warnings:
             console.tell(t("warning: {text}", text=warning))
@@ -233,7 +233,7 @@ def _target(purpose: Mapping[str, Any], operation: Operation) -> str:
 
 
 def _tell_of_transcript(console: Console, result: Mapping[str, Any]) -> None:
-    """The language of each engine's transcript, once if it is the same, and the warnings."""
+    """Print the language of each engine's transcript, once if they agree, and the warnings."""
     languages = {engine["model_id"]: engine.get("language") for engine in result["engines"].values()}
     codes = [code for code in dict.fromkeys(languages.values()) if code]
     if len(codes) > 1:

@@ -1,4 +1,4 @@
-"""The Chinese of every message of the commands, by its English text; `zh_errors` has that of errors."""
+"""The Chinese translation of every message of the commands, by its English text; `zh_errors` has errors."""
 
 from __future__ import annotations
 

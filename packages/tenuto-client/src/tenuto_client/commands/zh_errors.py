@@ -1,4 +1,4 @@
-"""The Chinese of every error of the package, and of those that the service reports most."""
+"""The Chinese translations of all errors of the package, and of those that the service reports most."""
 
 from __future__ import annotations
 
@@ -214,5 +214,5 @@ ERRORS: tuple[tuple[str, str], ...] = (
         "转换录音需要 soundfile 和 soxr；没有它们时请提供 16 kHz、单声道、16 位的 FLAC",
     ),
 )
-"""By English pattern; {0}, {1} stand for values. Specific patterns come before general ones. Of the service's own
-messages those that callers meet most are translated; others follow a headline."""
+"""By English pattern; {0}, {1} stand for values. Specific patterns come before general ones. Of the service's
+own messages, the most frequent are translated; the others follow a headline."""

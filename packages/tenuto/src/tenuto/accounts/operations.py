@@ -1,6 +1,6 @@
-"""What can be done with accounts and keys: make, list, restrict, rotate, revoke, authenticate.
+"""Operations on accounts and keys: create, list, restrict, rotate, revoke, authenticate.
 
-Each function is one operation on one transaction. Money is not known here: see `billing`.
+Each function is one operation on one transaction. Nothing here deals with money: see `billing`.
 """
 
 import json
@@ -32,7 +32,7 @@ class RestrictionDamaged(Exception):
 def create_account(
     tx: Transaction, ids: Ids, *, name: str, now_ms: int, account_id: str | None = None
 ) -> str:
-    """A new account without credit, under an id that the caller will look up or a new one; returns its id."""
+    """Create an account without credit, under the caller's `account_id` or a new id; returns the id."""
     name = normal_name(name)
     check_name(name, "an account")
     if (like := by_name(tx, name)) is not None:
@@ -43,18 +43,18 @@ def create_account(
 
 
 def has_account(tx: Transaction, account_id: str) -> bool:
-    """Whether the account was made."""
+    """Whether the account exists."""
     return store.account(tx, account_id) is not None
 
 
 def by_name(tx: Transaction, name: str) -> AccountRow | None:
-    """The account of this name, if there is one; else the one whose name differs in case or width alone."""
+    """The account with this name or, failing that, one whose name differs only in case or width."""
     exact = store.account_by_name(tx, name) or store.account_by_name(tx, normal_name(name))
     return exact or store.account_by_name_key(tx, name_key(name))
 
 
 def find_account(tx: Transaction, name_or_id: str) -> AccountRow:
-    """The account of this name or id."""
+    """The account with this name or id."""
     account = by_name(tx, name_or_id) or store.account(tx, name_or_id)
     if account is None:
         raise OperatorError(f"there is no account {name_or_id!r}; `tenuto admin accounts list` lists them")
@@ -67,7 +67,7 @@ def list_accounts(tx: Transaction) -> list[AccountRow]:
 
 
 def restrict_account(tx: Transaction, *, account_id: str, models: list[str] | None) -> None:
-    """The models that the operator allows from now on; None allows all."""
+    """Set the models that the operator allows from now on; None allows all."""
     store.set_account_models(tx, account_id, _models_json(models))
 
 
@@ -83,10 +83,10 @@ def create_key(
     random_below: Callable[[int], int] = secrets.randbelow,
     key_id: str | None = None,
 ) -> tuple[str, str]:
-    """A new key: its id, and the key itself, which cannot be shown again.
+    """Create a key; returns its id and the key itself, which cannot be shown again.
 
-    With a `key_id` from the caller it may be repeated: if an earlier try made the key but its answer was
-    lost, the key gets another secret in place of the first, which nobody has seen.
+    With the caller's own `key_id` the call may be retried: if an earlier try created the key but its response
+    was lost, a new secret replaces the first, which nobody has seen.
     """
     check_name(name, "a key")
     if key_id is not None and store.key(tx, key_id) is not None:
@@ -113,7 +113,7 @@ def rotate_key(
     now_ms: int,
     random_below: Callable[[int], int] = secrets.randbelow,
 ) -> str:
-    """A new secret under the same key id; the old ones work for `grace_ms` more."""
+    """Add a secret under the same key id; the old ones keep working for `grace_ms`."""
     stored = store.key(tx, key_id)
     if stored is None or stored.revoked_at is not None:
         raise OperatorError(
@@ -126,7 +126,7 @@ def rotate_key(
 def rotate_own_key(
     tx: Transaction, key_id: str, *, account_id: str, grace_ms: int, secret_limit: int, now_ms: int
 ) -> str:
-    """The same for a key of this account that works. RateLimited: too many of its secrets work already."""
+    """The same for a working key of this account. RateLimited: too many of its secrets work already."""
     stored = store.key_with_secret(tx, key_id)
     if store.key(tx, key_id) is None or stored is None or stored.account_id != account_id:
         raise NotFound
@@ -140,7 +140,7 @@ def rotate_own_key(
 
 
 def revoke_key(tx: Transaction, key_id: str, *, now_ms: int) -> None:
-    """From the next request on the key is refused."""
+    """Refuse the key from the next request on."""
     if store.key(tx, key_id) is None:
         raise NotFound(f"there is no key {key_id!r}; `tenuto admin keys list` lists them")
     store.revoke(tx, key_id, now_ms)
@@ -155,7 +155,7 @@ def revoke_own_key(tx: Transaction, key_id: str, *, account_id: str, now_ms: int
 
 
 def list_keys(tx: Transaction, account_id: str | None = None) -> list[KeyRow]:
-    """Keys with prefix and last four characters, never the secret."""
+    """Keys with their prefix and last four characters, never the secret."""
     return store.keys(tx, account_id)
 
 
@@ -168,7 +168,7 @@ def page_of_keys(
 
 
 def read_key(tx: Transaction, key_id: str) -> KeyRow:
-    """A key that is there, as lists show it."""
+    """A key that is known to exist, as lists show it."""
     key = store.key_with_secret(tx, key_id)
     assert key is not None, "the key was made in this transaction"
     return key
@@ -177,7 +177,7 @@ def read_key(tx: Transaction, key_id: str) -> KeyRow:
 def check_new_key(
     tx: Transaction, account_id: str, *, live_limit: int, hourly_limit: int, now_ms: int
 ) -> None:
-    """RateLimited: the account has as many keys that work as it may, or has made too many within the hour."""
+    """Raise RateLimited if the account is at its limit of working keys, or of new keys within an hour."""
     store.lock_account(tx, account_id)
     if store.live_keys(tx, account_id, now_ms, live_limit + 1) >= live_limit:
         message = f"this account has {live_limit} keys that work, its limit; revoke one that you do not need"
@@ -194,7 +194,7 @@ def authenticate(tx: Transaction, key: str, *, now_ms: int) -> Caller:
 
 
 def ask_caller(tx: Asking, key: str, *, now_ms: int) -> Callable[[], Caller]:
-    """Asks who is behind a key; what it returns reads the answer. Both raise InvalidApiKey."""
+    """Ask for a key's caller; the function returned reads the answer. Both raise InvalidApiKey."""
     if not is_well_formed(key):
         raise InvalidApiKey
     return partial(_caller, store.ask_caller(tx, key_sha256(key), now_ms))
@@ -207,21 +207,21 @@ def _caller(asked: DeferredRecord[CallerRow]) -> Caller:
     try:
         allowed = models_set(row.account_models), models_set(row.key_models)
     except RestrictionDamaged:
-        # What it may use is unknown, and everything would be more than was allowed.
+        # Which models it may use is unknown, and allowing all could be more than was granted.
         _log.error("record.damaged", id=row.key_id, account_id=row.account_id, column="models")
         raise InvalidApiKey from None
     return Caller(row.key_id, row.account_id, *allowed)
 
 
 def note_use(tx: Transaction, used: dict[str, int]) -> None:
-    """When keys were last used, for people to see."""
+    """Record when keys were last used, for display."""
     for key_id, at_ms in used.items():
         store.set_last_used(tx, key_id, at_ms)
 
 
 @lru_cache(maxsize=1024)
 def models_set(models: str | None) -> frozenset[str] | None:
-    """A restriction as it is stored; None: there is none. RestrictionDamaged."""
+    """Decode a stored restriction; None: unrestricted. Raises RestrictionDamaged."""
     try:
         return None if models is None else frozenset(msgspec.json.decode(models, type=list[str]))
     except (ValueError, TypeError) as error:
@@ -229,7 +229,7 @@ def models_set(models: str | None) -> frozenset[str] | None:
 
 
 def readable_models(models: str | None) -> tuple[list[str] | None, bool]:
-    """A restriction as lists show it, and whether it is damaged: then it names no model."""
+    """A restriction as lists show it, and whether it is damaged; a damaged one allows no model."""
     try:
         allowed = models_set(models)
     except RestrictionDamaged:

@@ -1,4 +1,4 @@
-"""Passwords: which are accepted, what is stored of one, and whether one is right. Knows no accounts.
+"""Passwords: which are accepted, how they are stored and how they are verified. Knows no accounts.
 
 Argon2id with the parameters that RFC 9106 recommends where memory is limited: 64 MiB, three passes. It is
 slow on purpose: call it in a thread.
@@ -21,7 +21,7 @@ _hasher = PasswordHasher.from_parameters(COST)
 
 
 def password_fault(param: str, password: str, *, name: str) -> Fault | None:
-    """What is wrong with a password that somebody chose; length counts, not which characters are in it."""
+    """What is wrong with a newly chosen password: length matters, classes of characters don't."""
     length = len(_normal(password))
     if not MIN_CHARACTERS <= length <= MAX_CHARACTERS:
         message = f"has {length} characters; from {MIN_CHARACTERS} to {MAX_CHARACTERS} are allowed"
@@ -33,12 +33,12 @@ def password_fault(param: str, password: str, *, name: str) -> Fault | None:
 
 
 def hash_password(password: str) -> str:
-    """What is stored of a password."""
+    """The hash that is stored for a password."""
     return _hasher.hash(_normal(password))
 
 
 def is_right(password_hash: str, password: str) -> bool:
-    """Whether this is the password; takes as long for every answer."""
+    """Whether this is the password; takes equally long either way."""
     try:
         return _hasher.verify(password_hash, _normal(password))
     except (VerificationError, InvalidHashError):
@@ -46,12 +46,12 @@ def is_right(password_hash: str, password: str) -> bool:
 
 
 def is_outdated(password_hash: str) -> bool:
-    """Whether it was made with other parameters than today's."""
+    """Whether it was made with parameters other than today's."""
     return _hasher.check_needs_rehash(password_hash)
 
 
 def nobodys_hash() -> str:
-    """A hash that no password has; it is checked for names that do not exist, so that they take as long."""
+    """A hash that no password matches, verified for unknown names so that they take equally long."""
     salt = base64.b64encode(bytes(COST.salt_len)).rstrip(b"=").decode()
     digest = base64.b64encode(bytes(COST.hash_len)).rstrip(b"=").decode()
     cost = f"m={COST.memory_cost},t={COST.time_cost},p={COST.parallelism}"
@@ -59,5 +59,5 @@ def nobodys_hash() -> str:
 
 
 def _normal(password: str) -> str:
-    """The same characters however a keyboard composes them."""
+    """The same text however a keyboard composes its characters."""
     return unicodedata.normalize("NFKC", password)

@@ -1,7 +1,7 @@
-"""What can be done with logins: set up, register, invite, accept, change a password, suspend, resume.
+"""Operations on logins: set up, register, invite, accept, change a password, suspend, resume.
 
-A person is an account with a password; who only calls with keys needs none. Passwords and tokens come hashed,
-for hashing is slow and an operation is not. Money is not known here.
+A person is an account with a password; callers that only use keys need none. Passwords and tokens arrive
+hashed: hashing is slow, and an operation must not be. Nothing here deals with money.
 """
 
 from tenuto.accounts import operations, store
@@ -14,21 +14,21 @@ from tenuto.ids import Ids
 SET_UP_MS = 24 * 3_600_000
 """How long a set-up link works; the next start makes another."""
 INVITATION_MS = 7 * 24 * 3_600_000
-"""How long the link of an invitation works."""
+"""How long an invitation link works."""
 MAX_SET_UP_LINKS = 16
 STATES = ("active", "invited", "programs", "suspended")
-"""Of an account: somebody signs in, somebody has a link to do so, only programs use it, it is suspended."""
+"""Of an account: it has a password, it has a link to set one, only programs use it, it is suspended."""
 STUDIO_KEY = "studio"
-"""The name of the key without a secret that the studio's calls are counted under."""
+"""The name of the secretless key under which the studio's calls are counted."""
 
 
 def needs_set_up(tx: Transaction) -> bool:
-    """Whether nobody has set the service up yet."""
+    """Whether the service has no operator yet."""
     return not store.has_operator(tx)
 
 
 def offer_set_up(tx: Transaction, token_sha256: str, *, now_ms: int) -> None:
-    """A link that makes the operator, once. Those of other processes stay; the oldest of many go."""
+    """Store a one-time set-up link. Other processes' links stay, except the oldest beyond the limit."""
     store.remove_old_invitations(tx, now_ms)
     links = sorted(store.set_up_invitations(tx), key=lambda link: link.expires_at)
     for link in links[: len(links) - MAX_SET_UP_LINKS + 1]:
@@ -39,9 +39,9 @@ def offer_set_up(tx: Transaction, token_sha256: str, *, now_ms: int) -> None:
 def set_up(
     tx: Transaction, ids: Ids, *, token_sha256: str, name: str, password_hash: str, now_ms: int
 ) -> tuple[str, bool]:
-    """The operator: a new account, or one of this name that has no password yet; and whether it is new.
+    """Make the operator: a new account, or one with this name and no password yet; returns whether it is new.
 
-    Every set-up link ends with the first that is used.
+    Using one set-up link ends all of them.
     """
     live = [link.sha256 for link in store.set_up_invitations(tx) if link.expires_at > now_ms]
     if store.has_operator(tx) or token_sha256 not in live:
@@ -56,14 +56,14 @@ def set_up(
 
 
 def register(tx: Transaction, ids: Ids, *, name: str, password_hash: str, now_ms: int) -> str:
-    """A new account with a password; returns its id."""
+    """Create an account with a password; returns its id."""
     account_id = new_account(tx, ids, name=name, now_ms=now_ms)
     _add_login(tx, ids, account_id, password_hash, operator=False, now_ms=now_ms)
     return account_id
 
 
 def new_account(tx: Transaction, ids: Ids, *, name: str, now_ms: int) -> str:
-    """An account without a password; returns its id. InvalidRequest: its name is taken or not valid."""
+    """Create an account without a password; returns its id. InvalidRequest: the name is taken or invalid."""
     check_name(name, "an account")
     if operations.by_name(tx, name) is not None:
         raise taken_name()
@@ -71,7 +71,7 @@ def new_account(tx: Transaction, ids: Ids, *, name: str, now_ms: int) -> str:
 
 
 def invite(tx: Transaction, *, account_id: str, token_sha256: str, now_ms: int) -> None:
-    """A link that sets the account's password, the first or another; earlier links end."""
+    """Store a link that sets or replaces the account's password; earlier links end."""
     store.remove_old_invitations(tx, now_ms)
     store.remove_invitations(tx, account_id)
     store.add_invitation(
@@ -80,7 +80,7 @@ def invite(tx: Transaction, *, account_id: str, token_sha256: str, now_ms: int) 
 
 
 def find_invitation(tx: Transaction, token_sha256: str, *, now_ms: int) -> InvitationRow:
-    """What a link is for; InvalidRequest when it is not valid."""
+    """The invitation behind a link; InvalidRequest if the link is not valid."""
     invitation = store.invitation(tx, token_sha256, now_ms)
     if invitation is None:
         raise used_link()
@@ -88,7 +88,7 @@ def find_invitation(tx: Transaction, token_sha256: str, *, now_ms: int) -> Invit
 
 
 def accept(tx: Transaction, ids: Ids, *, token_sha256: str, password_hash: str, now_ms: int) -> str:
-    """Set the password that a link is for; its sessions end, for whoever had the old one is out."""
+    """Set the password of a link's account, and end its sessions: they may belong to someone else."""
     account_id = find_invitation(tx, token_sha256, now_ms=now_ms).account_id
     if account_id is None or store.remove_invitation(tx, token_sha256) == 0:
         raise used_link()
@@ -100,17 +100,17 @@ def accept(tx: Transaction, ids: Ids, *, token_sha256: str, password_hash: str, 
 
 
 def has_password(tx: Transaction, account_id: str) -> bool:
-    """Whether somebody signs in with this account."""
+    """Whether this account can sign in with a password."""
     return store.login(tx, account_id) is not None
 
 
 def find_login(tx: Transaction, name: str) -> LoginRow | None:
-    """What the password of this name is compared with."""
+    """The login with this name, for its password to be verified."""
     return store.login_by_name(tx, name) or store.login_by_name(tx, normal_name(name))
 
 
 def change_password(tx: Transaction, *, account_id: str, old_hash: str, new_hash: str, now_ms: int) -> bool:
-    """Another password, and no session left; False when the old one was changed meanwhile."""
+    """Change the password and end all sessions; False if the old one was changed meanwhile."""
     login = store.login(tx, account_id)
     if login is None or login.password_hash != old_hash:
         return False
@@ -120,12 +120,12 @@ def change_password(tx: Transaction, *, account_id: str, old_hash: str, new_hash
 
 
 def renew_hash(tx: Transaction, *, account_id: str, old_hash: str, new_hash: str) -> None:
-    """The same password under newer parameters."""
+    """Store the same password hashed with newer parameters."""
     store.replace_hash(tx, account_id, old_hash, new_hash)
 
 
 def suspend(tx: Transaction, account_id: str, *, now_ms: int) -> None:
-    """Sessions end and keys are refused from the next request on; accepted jobs continue."""
+    """End the sessions and refuse the keys from the next request on; accepted jobs continue."""
     if store.set_suspended(tx, account_id, now_ms) == 0:
         raise NotFound
     store.end_sessions(tx, account_id)
@@ -133,13 +133,13 @@ def suspend(tx: Transaction, account_id: str, *, now_ms: int) -> None:
 
 
 def resume(tx: Transaction, account_id: str) -> None:
-    """Keys and the password work again."""
+    """Let the keys and the password work again."""
     if store.set_suspended(tx, account_id, None) == 0:
         raise NotFound
 
 
 def find_person(tx: Transaction, account_id: str, *, now_ms: int) -> PersonRow:
-    """One account as `list_people` has it. NotFound."""
+    """One account as `list_people` returns it. Raises NotFound."""
     person = store.person(tx, account_id, now_ms)
     if person is None:
         raise NotFound
@@ -155,9 +155,9 @@ def list_people(
     search: str | None = None,
     state: str | None = None,
 ) -> list[PersonRow]:
-    """Accounts, oldest first, and whether they sign in, are invited, are an operator.
+    """Accounts, oldest first, and whether they can sign in, are invited, are the operator.
 
-    `search` is a part of the name, in any case and width, or the id; `state` one of `STATES`.
+    `search` is a part of the name, in any case and width, or the id; `state` is one of `STATES`.
     """
     return store.people(
         tx,
@@ -171,25 +171,25 @@ def list_people(
 
 
 def refuse_suspended(tx: Transaction, account_id: str) -> None:
-    """Forbidden when the account is suspended."""
+    """Raise Forbidden if the account is suspended."""
     account = store.account(tx, account_id)
     if account is None or account.suspended_at is not None:
         raise Forbidden("this account is suspended; ask whoever runs this service")
 
 
 def taken_name() -> InvalidRequest:
-    """Somebody has this name."""
+    """The error for a name that is already taken."""
     return InvalidRequest([Fault("name", "taken", "there is an account of this name; choose another")])
 
 
 def used_link() -> InvalidRequest:
-    """A token that sets no password: wrong, used, or too old; the message does not say which."""
+    """The error for a wrong, used or expired token; its message does not say which."""
     message = "this link is not valid any more, or never was; ask for another one"
     return InvalidRequest([Fault("token", "not_valid", message)])
 
 
 def _literal(text: str) -> str:
-    """A text as a part of a pattern of `like` that matches only itself; `!` escapes."""
+    """Escape a text with `!` so that it matches only itself in a `like` pattern."""
     return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
 
 

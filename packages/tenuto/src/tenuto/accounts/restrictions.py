@@ -22,8 +22,8 @@ class Caller(msgspec.Struct, frozen=True):
     def check_job(self, model: str) -> None:
         """Raises ModelNotAllowed unless this key may see, cancel and erase jobs of the model.
 
-        Only the key's own restriction counts: an account from which the operator takes a model keeps the jobs
-        that it has.
+        Only the key's own restriction counts: an account that loses a model by the operator's decision keeps
+        its existing jobs.
         """
         if self.key_models is not None and model not in self.key_models:
             raise ModelNotAllowed("this key is restricted to other models than this job's")

@@ -1,7 +1,7 @@
-"""API keys and names as pure rules: no clock, no database.
+"""Pure rules for API keys and names: no clock, no database.
 
-A key is `tn_`, 43 base62 characters of secret and 6 of checksum, so that a mistyped or cut key is
-refused without a look at the database, and scanners can recognise a leaked one.
+A key is `tn_`, 43 base62 characters of secret and 6 of checksum, so that a mistyped or truncated key is
+refused without a database query, and scanners can recognise a leaked one.
 """
 
 import hashlib
@@ -21,13 +21,13 @@ _KEY = re.compile(r"tn_[0-9A-Za-z]{49}\Z")
 
 
 def make_key(random_below: Callable[[int], int]) -> str:
-    """A new secret; `random_below(n)` gives a uniform integer in 0..n-1 from a secure source."""
+    """A new key; `random_below(n)` returns a uniform integer in 0..n-1 from a secure source."""
     secret = "".join(BASE62[random_below(62)] for _ in range(SECRET_CHARACTERS))
     return f"tn_{secret}{_checksum(secret)}"
 
 
 def is_well_formed(key: str) -> bool:
-    """Whether the form and the checksum are right; says nothing of whether the key exists."""
+    """Whether the form and the checksum are right, whether or not the key exists."""
     return _KEY.match(key) is not None and _checksum(key[3 : 3 + SECRET_CHARACTERS]) == key[-6:]
 
 
@@ -37,17 +37,17 @@ def key_sha256(key: str) -> str:
 
 
 def normal_name(name: str) -> str:
-    """A name as it is stored: composed, so that what looks alike because it is alike is the same text."""
+    """A name as it is stored: in composed form, so that equivalent spellings are the same text."""
     return unicodedata.normalize("NFC", name)
 
 
 def name_key(name: str) -> str:
-    """What names are compared by: accounts whose names differ in case or width alone would be confused."""
+    """The form in which names are compared, as names that differ only in case or width would be confused."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
 def check_name(name: str, what: str) -> None:
-    """A name that people can read: 1–80 characters, none of them a control character."""
+    """Require a readable name: 1–80 printable characters, without white space at its ends."""
     if 1 <= len(name) <= MAX_NAME_CHARACTERS and name == name.strip() and name.isprintable():
         return
     message = (

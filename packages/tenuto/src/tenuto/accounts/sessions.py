@@ -1,6 +1,6 @@
-"""Sessions: who is signed in, from the first password on until the session has been idle or lasted too long.
+"""Sessions: who is signed in, from sign-in until the session has been idle or has lasted for too long.
 
-A session's id is 256 random bits in a cookie; here only its SHA-256 is known. Cookies are not.
+A session's id is 256 random bits in a cookie. This module sees only its SHA-256, and no cookies.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ from tenuto.logs import get_logger
 
 HOUR_MS = 3_600_000
 MAX_SESSIONS = 100
-"""Of one account; the oldest end."""
+"""Of one account; beyond that, the oldest end."""
 
 _log = get_logger("tenuto.accounts")
 
 
 class Times(Struct, frozen=True):
-    """How long a session lasts without a request, and at most."""
+    """How long a session lasts without a request, and in total."""
 
     idle_ms: int
     longest_ms: int
@@ -53,7 +53,7 @@ def token_sha256(token: str) -> str:
 def begin(
     tx: Transaction, sha256: str, *, account_id: str, times: Times, now_ms: int, ends: str | None = None
 ) -> None:
-    """A new session under an id that nobody has seen before; the one that it replaces, `ends`, ends."""
+    """Start a session under a new id; the session that it replaces, `ends`, ends."""
     store.end_old_sessions(tx, now_ms=now_ms, seen_before=now_ms - times.idle_ms)
     if ends is not None:
         store.end_session(tx, ends)
@@ -62,17 +62,17 @@ def begin(
 
 
 def find(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person | None:
-    """Who is signed in by this session, if it is valid."""
+    """The person signed in by this session, if it is valid."""
     return _person(store.ask_session(tx, sha256, now_ms=now_ms, seen_after=now_ms - times.idle_ms))
 
 
 def person(tx: Transaction, sha256: str, *, times: Times, now_ms: int) -> Person:
-    """The same; NotSignedIn when it is not valid."""
+    """The same; raises NotSignedIn if the session is not valid."""
     return ask_person(tx, sha256, times=times, now_ms=now_ms)()
 
 
 def ask_person(tx: Asking, sha256: str, *, times: Times, now_ms: int) -> Callable[[], Person]:
-    """Asks the same; what it returns reads the answer."""
+    """Ask the same; the function returned reads the answer."""
     asked = store.ask_session(tx, sha256, now_ms=now_ms, seen_after=now_ms - times.idle_ms)
 
     def read() -> Person:
@@ -91,7 +91,7 @@ def _person(asked: DeferredRecord[SessionRow]) -> Person | None:
     try:
         models = operations.models_set(session.models)
     except operations.RestrictionDamaged:
-        # They may sign in, to see their keys or (an operator) to correct this, but use no model.
+        # They may sign in, to see their keys or (as operator) to correct this, but may use no model.
         _log.error("record.damaged", id=session.account_id, column="models")
         models = frozenset()
     caller = Caller(session.key_id, session.account_id, models, None)
@@ -104,6 +104,6 @@ def end(tx: Transaction, sha256: str) -> None:
 
 
 def note_seen(tx: Transaction, seen: dict[str, int]) -> None:
-    """When sessions were last used."""
+    """Record when sessions were last used."""
     for sha256, at_ms in seen.items():
         store.see_session(tx, sha256, at_ms)

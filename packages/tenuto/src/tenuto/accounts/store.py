@@ -88,7 +88,7 @@ def add_secret(
 
 
 def end_secrets(tx: Transaction, key_id: str, ends_at: int) -> int:
-    """The secrets of a key that would last beyond `ends_at` end then."""
+    """Let the secrets of a key end at `ends_at`, except those that end sooner."""
     return tx.run(
         """update api_key_secret set expires_at = :ends_at
            where key_id = :key_id and (expires_at is null or expires_at > :ends_at)""",
@@ -98,7 +98,7 @@ def end_secrets(tx: Transaction, key_id: str, ends_at: int) -> int:
 
 
 def remove_ended_secrets(tx: Transaction, key_id: str, now_ms: int) -> None:
-    """Those that nobody can use any more."""
+    """Remove the key's expired secrets."""
     tx.do(
         "delete from api_key_secret where key_id = :key_id and expires_at <= :now", key_id=key_id, now=now_ms
     )
@@ -123,7 +123,7 @@ def set_suspended(tx: Transaction, account_id: str, at_ms: int | None) -> int:
 
 
 def key(tx: Transaction, key_id: str) -> LockedKeyRow | None:
-    """A key that somebody can send: the studio's own have no secret, and must not get one."""
+    """A key that has a secret, locked: the studio's own keys have none, and must not get one."""
     return records.one(
         tx,
         LockedKeyRow,
@@ -149,10 +149,10 @@ _KEYS = """
         select sha256 from api_key_secret n where n.key_id = k.id
         order by n.created_at desc, n.sha256 limit 1)
 """
-# The studio's own key has no secret: nobody made it, and nobody can send it.
+# The studio's own key has no secret: it was made with the login and cannot be sent.
 _SENDABLE = "exists (select 1 from api_key_secret s where s.key_id = api_key.id)"
 AFTER_ALL = "kez"
-"""Greater than any id of a key."""
+"""Greater than any key id."""
 
 
 def page_of_keys(tx: Transaction, account_id: str, *, after: str | None, limit: int) -> list[KeyRow]:
@@ -174,8 +174,8 @@ def key_with_secret(tx: Transaction, key_id: str) -> KeyRow | None:
 
 
 def live_keys(tx: Transaction, account_id: str, now_ms: int, limit: int) -> int:
-    """How many keys of the account work and can be sent; those with and without an end are each counted up to
-    `limit`.
+    """How many keys of the account work and have a secret; those with and without an expiry are each counted
+    up to `limit`.
     """
     row = tx.one(
         f"""select (select count(*) from (
@@ -193,7 +193,7 @@ def live_keys(tx: Transaction, account_id: str, now_ms: int, limit: int) -> int:
 
 
 def nth_newest_key_made_at(tx: Transaction, account_id: str, nth: int) -> int | None:
-    """When the account's `nth` newest key was made; None: it has had fewer."""
+    """When the account's `nth` newest key was made; None: it has had fewer keys."""
     row = tx.one(
         f"""select created_at from api_key where (account_id, id) > (:account_id, '')
              and (account_id, id) < (:account_id, :before) and {_SENDABLE}
@@ -206,7 +206,7 @@ def nth_newest_key_made_at(tx: Transaction, account_id: str, nth: int) -> int | 
 
 
 def keys(tx: Transaction, account_id: str | None) -> list[KeyRow]:
-    """Every key, or every one of an account."""
+    """All keys, or all those of one account."""
     return records.all_records(
         tx,
         KeyRow,
@@ -218,7 +218,7 @@ def keys(tx: Transaction, account_id: str | None) -> list[KeyRow]:
 
 
 def ask_caller(tx: Asking, sha256: str, now_ms: int) -> DeferredRecord[CallerRow]:
-    """Asks for the key and account behind a secret that is valid now."""
+    """Ask for the key and account behind a currently valid secret."""
     return records.ask(
         tx,
         CallerRow,
@@ -250,7 +250,7 @@ _PERSON_COLUMNS = """
     from account a left join login l on l.account_id = a.id
 """
 _PERSON = _PERSON_COLUMNS + "where a.id = :id"
-# Whoever searches looks through the accounts in their order: ten thousand of them in milliseconds.
+# A search scans the accounts in order: ten thousand of them take milliseconds.
 _STATE = """case when a.suspended_at is not null then 'suspended'
                  when l.account_id is not null then 'active'
                  when exists (select 1 from invitation i where i.account_id = a.id and i.expires_at > :now)
@@ -328,7 +328,7 @@ def people(
     state: str | None,
     now_ms: int,
 ) -> list[PersonRow]:
-    """Accounts, oldest first, with what is known of their logins. `pattern` is one of `like`."""
+    """Accounts, oldest first, with what is known of their logins. `pattern` is a `like` pattern."""
     return records.all_records(
         tx,
         PersonRow,
@@ -358,7 +358,7 @@ def add_session(tx: Transaction, sha256: str, *, account_id: str, now_ms: int, e
 
 
 def ask_session(tx: Asking, sha256: str, *, now_ms: int, seen_after: int) -> DeferredRecord[SessionRow]:
-    """Asks for the session that is valid now, with whose it is."""
+    """Ask for a currently valid session and its account."""
     return records.ask(
         tx,
         SessionRow,
@@ -395,7 +395,7 @@ def end_old_sessions(tx: Transaction, *, now_ms: int, seen_before: int) -> None:
 
 
 def end_surplus_sessions(tx: Transaction, account_id: str, kept: int) -> None:
-    """All but the newest of an account."""
+    """End all but the `kept` newest sessions of an account."""
     tx.run(
         """delete from web_session where account_id = :id and sha256 not in (
                select sha256 from web_session where account_id = :id
@@ -430,7 +430,7 @@ def invitation(tx: Transaction, sha256: str, now_ms: int) -> InvitationRow | Non
 
 
 def set_up_invitations(tx: Transaction) -> list[SetUpLinkRow]:
-    """All set-up links, locked in one order, so that of two people who set up at once one is first."""
+    """All set-up links, locked in a fixed order, so that two people who set up at once are serialised."""
     return records.all_records(
         tx,
         SetUpLinkRow,
@@ -443,7 +443,7 @@ def remove_invitation(tx: Transaction, sha256: str) -> int:
 
 
 def remove_invitations(tx: Transaction, account_id: str | None) -> None:
-    """Those of an account; of None, the set-up links."""
+    """Remove an account's invitations; for None, the set-up links."""
     tx.run(
         """delete from invitation
            where account_id = :id or (cast(:id as text) is null and account_id is null)""",

@@ -1,1 +1,1 @@
-"""The HTTP edge: authenticates, parses, hands operations to the database, and says what came of it."""
+"""The HTTP edge: authenticates, parses, passes operations to the database, and answers with the outcome."""

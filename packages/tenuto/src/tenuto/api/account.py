@@ -1,4 +1,4 @@
-"""What an account has, what was done with it, and what was used: balance, ledger, usage."""
+"""An account's balance, ledger and usage over HTTP."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ async def ledger(call: Call) -> Answer:
 
 
 async def show_usage(call: Call) -> Answer:
-    """GET /v1/usage: what was made, by day, model and key.
+    """GET /v1/usage: what was used, by day, model and key.
 
     A restricted key sees the lines of its own models.
     """
@@ -88,7 +88,7 @@ def _job_line(line: JobUsage) -> dict[str, Any]:
 
 
 def _makes_images(name: str) -> bool:
-    """Of a kind that is not installed any more nothing is known."""
+    """Whether the kind makes images; False for one that is no longer installed."""
     kind = kinds().get(name)
     return kind is not None and kind.media_type.startswith("image/")
 
@@ -105,7 +105,7 @@ def _chat_line(line: ChatUsageRow, model: Model | None) -> dict[str, Any]:
 
 
 def _line(day: str, model: str, kind: str, key_id: str) -> dict[str, Any]:
-    """What every line has; what its kind does not count is 0."""
+    """The fields of every line; counts that do not apply to its kind are 0."""
     names = ("jobs", "characters", "images", "chats", "prompt_tokens", "completion_tokens", "estimated_chats")
     counts = dict.fromkeys(names, 0)
     known = {"object": "usage", "day": day, "model": model, "kind": kind, "key_id": key_id}

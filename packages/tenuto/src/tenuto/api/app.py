@@ -76,7 +76,7 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
 }
 
 OPENAI_PATHS = ("/v1/audio/", "/v1/images/", "/v1/embeddings", "/v1/responses")
-"""Beginnings of the paths that exist for other people's programs alone, and that a setting turns off."""
+"""Prefixes of paths that exist only for programs written for OpenAI; a setting turns them off."""
 
 
 def routes_of(service: Service) -> Mapping[str, Mapping[str, Handler]]:
@@ -87,7 +87,7 @@ def routes_of(service: Service) -> Mapping[str, Mapping[str, Handler]]:
 
 
 def make_app(service: Service, beyond: Asgi | None = None) -> Asgi:
-    """The ASGI application; `beyond` answers what the table does not have.
+    """The ASGI application; `beyond` answers paths that are not in the table.
 
     Without it an unknown path is answered like everything else, as JSON with a request id.
     """
@@ -118,14 +118,14 @@ def make_app(service: Service, beyond: Asgi | None = None) -> Asgi:
         await beyond(scope, receive, send)
 
     if service.settings.mcp == "on":
-        # The tools call the very application that they are a route of.
+        # The tools call the same application that they are a route of.
         tools = mcp.Tools(service, app)
         routes.append((pattern(mcp.PATH), Endpoint(service, {"POST": tools.call}, mcp.PATH)))
     return app
 
 
 def nothing_under(service: Service) -> Asgi:
-    """Answers that there is nothing under a path."""
+    """An application that answers every path with 404."""
 
     async def nothing(scope: Any, receive: Any, send: Any) -> None:
         request_id = service.ids.new("req")
@@ -136,17 +136,17 @@ def nothing_under(service: Service) -> Asgi:
 
 
 def pattern(path: str) -> re.Pattern[str]:
-    """`/v1/jobs/{job_id}` as a pattern of whole paths; a name stands for one part."""
+    """`/v1/jobs/{job_id}` as a pattern for whole paths; a name matches one segment."""
     return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path) + r"\Z")
 
 
 def _path(raw_path: bytes) -> str:
-    """The path decoded, but for slashes: `a%2Fb` is one malformed id, not two parts of a path."""
+    """The path decoded, except for slashes: `a%2Fb` is one malformed id, not two segments."""
     return "/".join(unquote(part).replace("/", "%2F") for part in raw_path.decode("ascii").split("/"))
 
 
 async def _lifespan(service: Service, receive: Any, send: Any) -> None:
-    """What lives in the event loop starts before the first request and ends after the last one."""
+    """Start what lives in the event loop before the first request, and end it after the last one."""
     while True:
         message = await receive()
         if message["type"] == "lifespan.startup":

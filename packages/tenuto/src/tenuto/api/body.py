@@ -1,8 +1,8 @@
-"""Finds where a request ends, in one way only, and reads its body within limits of size and time.
+"""Determines unambiguously where a request ends, and reads its body within limits of size and time.
 
-Time is counted only while we wait for the client: what our own disk or database takes is not held against it.
-Nothing is read before the first call, so a route that authenticates first makes an unknown caller's body cost
-nothing; a client that sent `Expect: 100-continue` gets its 100 from the first read, not before.
+Time counts only while we wait for the client, not while our own disk or database is busy. Nothing is read
+before the first call, so if a route authenticates first, an unknown caller's body costs nothing; a client
+that sent `Expect: 100-continue` gets its 100 at the first read, not before.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from tenuto.api.limits import HttpLimits
 from tenuto.errors import PayloadTooLarge, RequestTimeout
 
 Receive = Callable[[], Awaitable[Any]]
-"""ASGI's `receive`: each call gives a message, `http.request` or `http.disconnect`."""
+"""ASGI's `receive`: each call returns a message, `http.request` or `http.disconnect`."""
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
 """ASGI's `scope["headers"]`: names in lower case."""
@@ -21,18 +21,18 @@ RawHeaders = Iterable[tuple[bytes, bytes]]
 LENGTHS = frozenset((b"content-length", b"transfer-encoding"))
 """The two headers that say where a body ends."""
 FRAMING = LENGTHS | {b"host"}
-"""Headers that a request may have once only, read as they are sent."""
+"""Headers that a request may have only once, and that are read exactly as sent."""
 
 
 class ClientGone(Exception):
-    """The client went away before the last byte of its body; there is nobody to answer."""
+    """The client went away, so there is nobody to answer."""
 
 
 async def read_body(receive: Receive, headers: RawHeaders, *, limit_bytes: int, limits: HttpLimits) -> bytes:
     """The whole body.
 
-    Raises PayloadTooLarge (a declared length over the limit before anything is read, else at the limit),
-    RequestTimeout and ClientGone: a body that was cut off is never taken for a whole one.
+    Raises PayloadTooLarge (before reading if the declared length exceeds the limit, else at the limit),
+    RequestTimeout and ClientGone: a truncated body is never taken for a whole one.
     """
     refuse_declared_length(headers, limit_bytes)
     loop = asyncio.get_running_loop()
@@ -52,14 +52,14 @@ async def read_body(receive: Receive, headers: RawHeaders, *, limit_bytes: int, 
 async def stream_body(
     receive: Receive, headers: RawHeaders, *, limit_bytes: int, limits: HttpLimits
 ) -> AsyncIterator[bytes]:
-    """The body piece by piece as it arrives, by the same rules; only a normal end means that it was whole."""
+    """The body piece by piece as it arrives, by the same rules; only after a normal end is it complete."""
     refuse_declared_length(headers, limit_bytes)
     async for piece in _rest(receive, 0, 0.0, limit_bytes, limits):
         yield piece
 
 
 def refuse_declared_length(headers: RawHeaders, limit_bytes: int) -> None:
-    """Raises PayloadTooLarge if the head already says so; the server has seen that the length is a number."""
+    """Raises PayloadTooLarge if the declared length, which the server knows to be a number, is too large."""
     for name, value in headers:
         if name == b"content-length" and int(value) > limit_bytes:
             raise _too_large(limit_bytes)
@@ -89,7 +89,7 @@ async def _rest(
 
 
 async def _receive_within(receive: Receive, seconds: float, loop: asyncio.AbstractEventLoop) -> Any:
-    """One message. A bare timer: `asyncio.timeout` costs three times as much, on every small request."""
+    """One message. With a bare timer: `asyncio.timeout` costs three times as much, on every small request."""
     task = asyncio.current_task()
     assert task is not None
     expired = False
@@ -115,7 +115,7 @@ async def _receive_within(receive: Receive, seconds: float, loop: asyncio.Abstra
 
 
 def framing_fault(version: str, headers: RawHeaders) -> str | None:
-    """What makes it doubtful where this request ends or whom it is for, or None. Names are in lower case."""
+    """What makes the end or the host of this request ambiguous, or None. Names are in lower case."""
     framing: dict[bytes, bytes] = {}
     for name, value in headers:
         if name in FRAMING:
@@ -129,7 +129,7 @@ def framing_fault(version: str, headers: RawHeaders) -> str | None:
 
 def _length_fault(version: str, framing: dict[bytes, bytes]) -> str | None:
     length = framing.get(b"content-length")
-    # The parser takes up to 2**64 - 1; fifteen digits are more than any body.
+    # The parser accepts up to 2**64 - 1; no body needs more than fifteen digits.
     if length is not None and (len(length) > 15 or not length.isdigit()):
         return "Content-Length must be a plain number of bytes."
     coding = framing.get(b"transfer-encoding")

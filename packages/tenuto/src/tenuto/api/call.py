@@ -1,7 +1,7 @@
-"""One request on its way through the edge: who calls, what was asked, and how the answer leaves.
+"""One request on its way through the edge: its caller, what it asks for, and how it is answered.
 
 `Endpoint` is the ASGI application behind each line of the route table. It gives every answer a request
-id, turns errors into their responses, and reads no byte of a body before the key is known.
+id and turns errors into responses; no byte of a body is read before the key is known.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ from tenuto.telemetry.spans import Submission
 
 T = TypeVar("T")
 PROBES = ("/livez", "/readyz")
-"""Anybody may ask them, without a key."""
+"""Anybody may request them, without a key."""
 SMALL_BODY_BYTES = 64 * 1024
-"""The largest body of a request that says little or nothing."""
+"""The largest body of a request that needs little or none."""
 RIDE_OVER_S = 10.0
 """How long a waiting request retries a read while the database is unavailable."""
 AWAY_PAUSE_S = 0.5
@@ -70,7 +70,7 @@ class Call:
         return [value for key, value in self.scope["headers"] if key == name]
 
     def submission(self) -> Submission | None:
-        """What the span of a request is made from that submits a job; None where none are exported."""
+        """What the span of a job's submission is made from; None if no spans are exported."""
         telemetry = self.service.telemetry
         if telemetry is None:
             return None
@@ -97,7 +97,7 @@ class Call:
         return value
 
     def query(self) -> dict[str, str]:
-        """The query; InvalidRequest when a name comes twice."""
+        """The query; InvalidRequest if a name occurs twice."""
         pairs = parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True)
         values = dict(pairs)
         if len(values) != len(pairs):
@@ -109,7 +109,7 @@ class Call:
         return self._admit(await self.service.database.look_up(self.identify(self)))
 
     async def read(self, operation: Callable[[Transaction, Caller], T]) -> T:
-        """Authenticate and read in one look at the database, for a request without a body."""
+        """Authenticate and read in one database operation, for a request without a body."""
         ask = self.identify(self)
 
         def look(tx: Transaction) -> T:
@@ -118,7 +118,7 @@ class Call:
         return await self.service.database.read_async(look)
 
     async def read_again(self, operation: Callable[[Transaction, Caller], T]) -> T:
-        """`read` for an answer that was long in coming: InvalidApiKey if the key was revoked meanwhile."""
+        """`read` after a long wait: InvalidApiKey if the key was revoked meanwhile."""
         ask = self.identify(self)
         return await self.read_patiently(lambda tx: operation(tx, ask(tx)()))
 
@@ -135,10 +135,10 @@ class Call:
                     raise
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        """Until the event is set, or the time is over: True then.
+        """Wait until the event is set or the time is over; True if the time is over.
 
-        Raises ClientGone as soon as the client has left. One that closed its half may have left altogether,
-        which cannot be known, so it waits no longer.
+        Raises ClientGone as soon as the client has left. One that half-closed the connection may have left
+        altogether, which cannot be known, so the wait ends then.
         """
         closed: asyncio.Event | None = self.scope.get("half_closed")
         events = [event] if closed is None else [event, closed]
@@ -154,12 +154,12 @@ class Call:
                 each.cancel()
 
     def beside(self, threads: FairThreads, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """Work in a thread, when it is the turn of this caller's account; who calls is known by then."""
+        """Run work in a thread when it is this account's turn; the caller must be authenticated."""
         assert self.caller is not None
         return threads.run(self.caller.account_id, work)
 
     async def report(self, look: Callable[[Transaction], T]) -> T:
-        """A read of many rows, in a thread: on SQLite it would hold up the event loop."""
+        """Read many rows in a thread: on SQLite this would block the event loop."""
         return await self.beside(self.service.reports, lambda: self.service.database.read(look))
 
     def is_gone(self) -> bool:
@@ -175,13 +175,13 @@ class Call:
         return break_off is not None and break_off(self.scope)
 
     def stated(self, error: Exception) -> TenutoError:
-        """The error that a client receives in mid-answer; one of ours is logged."""
+        """The error to send in the middle of an answer; if it is our fault, it is logged."""
         if status_of(error) == 500:
             _log.exception("http.failed", request_id=self.request_id, route=self.scope["path"])
         return stated(error)
 
     async def gone(self) -> None:
-        """Return when the client goes away. What it sends beyond its body is not ours."""
+        """Return when the client goes away. Anything it sends beyond its body is ignored."""
         while (await self.receive())["type"] != "http.disconnect":
             continue
 
@@ -196,16 +196,16 @@ class Call:
 
 
 AskCaller = Callable[[Asking], Callable[[], Caller]]
-"""Asks the database who calls; what it returns reads the answer. Both may refuse."""
+"""Asks the database who the caller is; the function returned reads the answer. Both may refuse."""
 Identify = Callable[[Call], AskCaller]
-"""Reads who calls from the head of a request, and gives the look-up that finds them. It may refuse.
+"""Takes the credentials from the head of a request, and returns the look-up of their caller. It may refuse.
 
-The studio has another way than the API's."""
+The studio and the API do this in different ways."""
 
 
 def by_key(call: Call) -> AskCaller:
-    """The API's way: the one bearer key. InvalidApiKey."""
-    # A proxy may have read another one than we would: two are none.
+    """The API's way: by the bearer key. InvalidApiKey."""
+    # Refuse two: a proxy may have read a different one than we would.
     values = call.header_values(b"authorization")
     if len(values) != 1 or values[0][:7].lower() != b"bearer " or not values[0].isascii():
         raise InvalidApiKey
@@ -215,11 +215,11 @@ def by_key(call: Call) -> AskCaller:
 
 
 Handler = Callable[[Call], Awaitable[Answer | None]]
-"""Gives an answer, or None when it has sent one itself."""
+"""Returns an answer, or None if it has sent one itself."""
 
 
 class Endpoint:
-    """A path's handlers by method, as an ASGI application."""
+    """One path with its methods, as an ASGI application."""
 
     def __init__(
         self, service: Service, handlers: Mapping[str, Handler], route: str, identify: Identify = by_key
@@ -288,7 +288,7 @@ class Endpoint:
 
 
 def _since_accepted(call: Call, error: Exception) -> Exception:
-    """The error to answer with: once jobs were accepted, none that says that nothing was stored."""
+    """The error to answer with: once jobs are accepted, it must not claim that nothing was stored."""
     known = stated(error)
     if not call.job_ids or type(known) is not Unavailable or known.limit is not None:
         return error

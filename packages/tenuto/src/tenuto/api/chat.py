@@ -29,7 +29,7 @@ _log = get_logger("tenuto.api")
 
 
 async def create(call: Call) -> Answer | None:
-    """POST /v1/chat/completions. The order of checks is the order of these lines."""
+    """POST /v1/chat/completions. Checks run in the order of these lines."""
     service = call.service
     caller = await call.authenticate()
     limit_bytes = service.settings.chat_body_kib << 10
@@ -52,7 +52,7 @@ async def create(call: Call) -> Answer | None:
 
 
 def request_key(call: Call) -> str | None:
-    """The caller's `Idempotency-Key`, by which a call with a price is charged once. InvalidRequest."""
+    """The caller's `Idempotency-Key`, with which a priced call is charged only once. InvalidRequest."""
     faults: list[Fault] = []
     key = idempotency_key(call, faults)
     if faults:
@@ -61,7 +61,7 @@ def request_key(call: Call) -> str | None:
 
 
 def charged_header(charged_micros: int | None) -> Headers:
-    """`X-Service-Charged`, of a model that has a price."""
+    """`X-Service-Charged`, for a model that has a price."""
     return [] if charged_micros is None else [(b"x-service-charged", f"{cny(charged_micros)} CNY".encode())]
 
 
@@ -80,7 +80,7 @@ def checked(
 ) -> ChatRequest:
     """The request for a model that this caller may use; raises with all faults of a step at once.
 
-    `known` are faults that were found before; `name_of` says what the caller calls a field of a chat.
+    `known` are faults found before; `name_of` gives the caller's name for a field of a chat.
     """
     name = value.get("model") if type(value) is dict else None
     model = service.models.get(name) if type(name) is str else None
@@ -101,7 +101,7 @@ def checked(
 async def _stream(
     call: Call, request: ChatRequest, about: dict[str, Any], pieces: AsyncIterator[Piece]
 ) -> None:
-    """Send the pieces as they come. What goes wrong before the first one is answered like any other error."""
+    """Send the pieces as they arrive. An error before the first one is answered like any other."""
     first = await answered_while_there(call, next_piece(pieces))
     gone = client_gone(call)
     try:
@@ -131,7 +131,7 @@ async def _stream(
 
 
 async def begin_events(call: Call, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    """The head of an answer that is a stream of events."""
+    """Send the head of an event stream."""
     headers = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
         (b"cache-control", b"no-cache"),
@@ -154,25 +154,25 @@ async def _send(call: Call, data: bytes) -> None:
 
 
 def _error(call: Call, error: Exception) -> bytes:
-    """The last event of a stream that failed on its way; there is no [DONE] behind it."""
+    """The last event of a stream that failed midway; no [DONE] follows it."""
     return error_body(call.stated(error), call.request_id, status_of(error))
 
 
 async def next_piece(pieces: AsyncIterator[Piece]) -> Piece | None:
-    """The next piece; None behind the last one."""
+    """The next piece; None after the last one."""
     return await anext(pieces, None)
 
 
 def client_gone(call: Call) -> "asyncio.Future[None]":
-    """Done when the client goes away; to be cancelled by who asked."""
+    """A future that is done when the client goes away; the caller has to cancel it."""
     return asyncio.ensure_future(_gone(call))
 
 
 async def _gone(call: Call) -> None:
     """Return when the client goes away.
 
-    One that closed its half may have left altogether, which only writing to it would show: a generation costs
-    too much to continue for nobody.
+    This includes half-closing: the client may have left altogether, which only a write would show, and a
+    generation costs too much to continue for nobody.
     """
     closed: asyncio.Event | None = call.scope.get("half_closed")
     ends = [call.gone()] if closed is None else [call.gone(), closed.wait()]
@@ -185,7 +185,7 @@ async def _gone(call: Call) -> None:
 
 
 async def answered_while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives; ClientGone, and the work stopped, when nobody waits for it any more."""
+    """`or_gone` for this client; InvalidRequest instead of ClientGone if it only half-closed."""
     gone = client_gone(call)
     try:
         return await or_gone(gone, work)
@@ -200,7 +200,7 @@ async def answered_while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def or_gone(gone: "asyncio.Future[None]", work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives; ClientGone, and the work stopped, when the client is gone first."""
+    """The result of the work; if the client goes first, the work is stopped and ClientGone raised."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)

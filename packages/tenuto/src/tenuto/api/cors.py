@@ -1,7 +1,7 @@
-"""Pages of other origins may call the API, where a setting names them: the headers that browsers ask for.
+"""CORS: the headers with which browsers let pages of the origins in a setting call the API.
 
-The API knows its callers by a bearer key, never by a cookie, so no credentials are allowed. The studio's own
-routes answer no other origin, whatever the setting says.
+The API identifies callers by a bearer key, never by a cookie, so no credentials are allowed. The studio's
+own routes allow no other origin, whatever the setting.
 """
 
 from typing import Any
@@ -14,17 +14,17 @@ EXPOSED = (
     b"x-service-ignored, x-service-job, x-service-sha256, x-should-retry"
 )
 MAX_AGE_S = 600
-"""For how long a browser need not ask again."""
+"""How long a browser may cache the answer to a preflight."""
 _NEVER = b"authorization, content-type, idempotency-key"
 
 
 def origins(setting: str) -> frozenset[str]:
-    """The origins that a setting names; `*` alone is every one."""
+    """The origins that a setting names; `*` stands for all."""
     return frozenset() if setting == NONE else frozenset(part.strip() for part in setting.split(","))
 
 
 def allowed(scope: Any, known: frozenset[str]) -> bytes | None:
-    """The origin of a request to the API that may read the answer, as the answer names it."""
+    """The `Access-Control-Allow-Origin` for the answer to an API request; None: the header is left out."""
     if not known or not (scope["path"].startswith("/v1/") or scope["path"] == "/mcp"):
         return None
     origin = next((value for name, value in scope["headers"] if name == b"origin"), None)
@@ -36,13 +36,13 @@ def allowed(scope: Any, known: frozenset[str]) -> bytes | None:
 
 
 def is_preflight(scope: Any) -> bool:
-    """Whether a browser asks before it sends the request itself."""
+    """Whether this is a browser's preflight, sent before the request itself."""
     names = {name for name, _ in scope["headers"]}
     return scope["method"] == "OPTIONS" and b"access-control-request-method" in names
 
 
 async def answer_preflight(scope: Any, send: Any, origin: bytes) -> None:
-    """Every method and header of the API is allowed."""
+    """Allow every method, and every header that is asked for."""
     asked = next(
         (value for name, value in scope["headers"] if name == b"access-control-request-headers"), _NEVER
     )
@@ -58,7 +58,7 @@ async def answer_preflight(scope: Any, send: Any, origin: bytes) -> None:
 
 
 def readable(send: Any, origin: bytes) -> Any:
-    """A `send` whose answers the page of that origin may read."""
+    """A `send` whose answers pages of that origin may read."""
 
     async def sent(message: Any) -> None:
         if message["type"] == "http.response.start":

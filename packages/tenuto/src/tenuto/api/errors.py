@@ -1,6 +1,6 @@
-"""What each error looks like over HTTP: its status, its JSON, its headers. Only this page knows statuses.
+"""What each error looks like over HTTP: its status, its JSON, its headers. Only this module knows statuses.
 
-Nothing here logs, and nothing of an unexpected exception reaches the caller: it may hold a path or a secret.
+Nothing here logs. Callers never see the text of an unexpected exception: it may contain a path or a secret.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ STATUS: Mapping[str, int] = {
     "artifact_unavailable": 503,
     "storage_failed": 503,
 }
-"""The status of each code of the contract; an error with another code is a bug of ours and answers 500."""
+"""The status of each code in the contract; an error with any other code is our bug and answered with 500."""
 
 TYPE: Mapping[int, str] = {
     401: "authentication_error",
@@ -52,7 +52,7 @@ TYPE: Mapping[int, str] = {
 """The coarse `type` that OpenAI's SDKs show; every other status is an `invalid_request_error`."""
 
 Refusal = tuple[int, errors.TenutoError]
-"""What the server below the routes answers: HTTP's statuses are finer there than the contract's codes."""
+"""A refusal by the server below the routes, where HTTP's statuses are finer than the contract's codes."""
 
 MALFORMED: Refusal = (400, errors.MalformedHttp())
 SLOW_HEAD: Refusal = (
@@ -91,8 +91,8 @@ def status_of(error: Exception) -> int:
 
 
 def cause_of_503(error: Exception) -> str:
-    """Why an answer is 503. All but `service` a caller can bring about at will: by asking for a model that is
-    not callable, or for a damaged artifact, or by passing a limit.
+    """Why an answer is 503. Callers can cause all but `service` at will: by asking for a model that is not
+    callable or for a damaged artifact, or by exceeding a limit.
     """
     if isinstance(error, errors.ModelUnavailable):
         return "model"
@@ -103,9 +103,9 @@ def cause_of_503(error: Exception) -> str:
 
 
 def error_answer(error: Exception, request_id: str, status: int | None = None) -> Answer:
-    """The answer to an error: of the tree, or to any other as 500, which reveals nothing.
+    """The answer to an error; one that the contract does not know gets a 500 or 503 that reveals nothing.
 
-    `status` is a Refusal's; else the code gives it.
+    `status` is that of a Refusal; without it, the code determines the status.
     """
     known = stated(error)
     status = status or STATUS[known.code]

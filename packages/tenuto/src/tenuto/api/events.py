@@ -1,7 +1,7 @@
-"""Events over HTTP: a job's as a list, and a job's or an account's as a stream of server-sent events.
+"""Events over HTTP, of a job or an account: as a list, or as a stream of server-sent events.
 
-The ids of a stream are those under which the events are stored, so a client that was cut off, by whichever
-side, continues with `Last-Event-ID` where it was.
+The ids in a stream identify stored events, so a client that was disconnected, by whichever side, continues
+with `Last-Event-ID` where it was.
 """
 
 import time
@@ -37,12 +37,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def of_job(call: Call) -> Answer | None:
-    """GET /v1/jobs/{id}/events: the job's life, oldest first: a list, or a stream until it is final."""
+    """GET /v1/jobs/{id}/events: oldest first, as a list, or as a stream until the job is final."""
     if not _wants_stream(call):
         return json_list(await call.read(lambda tx, who: read.events(tx, who, call.path_id("job_id", "job"))))
 
     def look(tx: Transaction, who: Caller) -> tuple[list[EventInOrder], Position]:
-        # The end first: what comes between the two reads is then seen twice, and sent once.
+        # The end first: an event between the two reads is then seen twice, not missed, and sent once.
         mark = feed.end(tx)
         return feed.of_job(tx, who, call.path_id("job_id", "job")), mark
 
@@ -50,12 +50,12 @@ async def of_job(call: Call) -> Answer | None:
     job_id = call.path_id("job_id", "job")
     seen = _sequence(call, len(events))
     if events and events[-1].sequence <= seen and EVENTS[events[-1].type] in FINAL:
-        return Answer(204, b"")  # A browser connects no more.
+        return Answer(204, b"")  # After that, a browser does not reconnect.
     stream = call.service.live_events.enter(_caller(call).account_id, job_id, end)
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         last = seen
-        # What came before we entered wakes nobody.
+        # Events before we entered do not wake us.
         events = await call.read_again(lambda tx, who: feed.of_job(tx, who, job_id))
         while True:
             for event in events:
@@ -76,7 +76,7 @@ async def of_job(call: Call) -> Answer | None:
 
 
 async def of_account(call: Call) -> Answer | None:
-    """GET /v1/events: what happens to those of the account's jobs that the key sees: a page, or a stream."""
+    """GET /v1/events: the events of the account's jobs that the key may see, as a page or a stream."""
     if not _wants_stream(call):
         return await _page(call)
     end, origin, seen = await call.read(lambda tx, who: _reader(call, tx))
@@ -96,7 +96,7 @@ async def of_account(call: Call) -> Answer | None:
             visible = _visible(call, [event for event in events if event.mark > mark])
             for event in visible:
                 yield _block(_id(origin, event.mark), event)
-            # Where nothing was this client's, the id names nobody's job.
+            # If no event was visible to this client, the id must name no job.
             if not visible:
                 yield _heartbeat(origin, ahead.before) if ahead.position > mark.position else b":\n\n"
             mark = max(mark, ahead)
@@ -106,7 +106,7 @@ async def of_account(call: Call) -> Answer | None:
 
 
 async def _page(call: Call) -> Answer:
-    """The account's events behind `after`, or from the first one on, as a list."""
+    """A page of the account's events following `after`, or from the first one on."""
     caller = await call.authenticate()
 
     def look(tx: Transaction) -> Answer:
@@ -121,7 +121,7 @@ async def _page(call: Call) -> Answer:
 
 
 def _reader(call: Call, tx: Transaction) -> tuple[Position, str, Position | None]:
-    """Where events end, what their ids begin with, and where the reader stands, if it named a place."""
+    """The end of all events, the prefix of their ids, and the reader's position, if it named one."""
     origin = (pairing.known_id(tx) or "")[-6:]
     end = feed.end(tx)
     return end, origin, _read_mark(call, origin, end)
@@ -130,19 +130,19 @@ def _reader(call: Call, tx: Transaction) -> tuple[Position, str, Position | None
 async def _passed(
     call: Call, account_id: str, mark: Position, until: Position
 ) -> tuple[list[EventInOrder], Position]:
-    """A page of what the account's client has missed."""
+    """A page of the events that the client has missed."""
     return await call.report(lambda tx: feed.of_account(tx, account_id, mark, until))
 
 
 async def _next(call: Call, stream: Stream) -> tuple[list[EventInOrder], Position, bool]:
-    """What has happened, or nothing if it is time for a heartbeat."""
+    """New events, or none if it is time for a heartbeat."""
     await stream.woken.wait()
     stream.woken.clear()
     return call.service.live_events.take(stream)
 
 
 async def _send(call: Call, stream: Stream, chunks: AsyncGenerator[bytes, None]) -> None:
-    """Send the stream until it ends, its client goes away, or its key may read no more. Raises ClientGone."""
+    """Send the stream until it ends, its client goes away, or its key becomes invalid. Raises ClientGone."""
     gone = client_gone(call)
     gone.add_done_callback(lambda _: stream.woken.set())
     checked_at = time.monotonic()
@@ -160,7 +160,7 @@ async def _send(call: Call, stream: Stream, chunks: AsyncGenerator[bytes, None])
                     checked_at = time.monotonic()
                 await _write(call, chunk)
     except TenutoError:
-        pass  # The key was revoked, or the database is away: whoever connects again is answered as usual.
+        pass  # The key was revoked, or the database is away: a client that reconnects gets the usual answer.
     finally:
         gone.cancel()
         call.service.live_events.leave(stream)
@@ -178,7 +178,7 @@ def _wants_stream(call: Call) -> bool:
 
 
 def _visible(call: Call, events: list[EventInOrder]) -> list[EventInOrder]:
-    """Those of jobs that the key may see (decision 0018)."""
+    """The events of jobs that the key may see (decision 0018)."""
     models = _caller(call).key_models
     return [event for event in events if models is None or event.model in models]
 
@@ -189,7 +189,7 @@ def _block(id_: str, event: EventInOrder) -> bytes:
 
 
 def _heartbeat(origin: str, mark: Position) -> bytes:
-    """A heartbeat that moves the client's `Last-Event-ID` on, and that no program sees as an event."""
+    """A heartbeat that advances the client's `Last-Event-ID`, but that no program sees as an event."""
     return b":\nid: %b\n\n" % _id(origin, mark).encode()
 
 
@@ -198,7 +198,7 @@ def _id(origin: str, mark: Position) -> str:
 
 
 def _last_event_id(call: Call) -> str | None:
-    """What the client has seen: of the header that a browser sends by itself, or else of the query."""
+    """The last event the client has seen: from the header that browsers send, or else from the query."""
     value = query.read_query(call, _QUERY).get("after")
     header = call.header(b"last-event-id")
     return value if header is None else header.decode("latin-1")
@@ -216,7 +216,7 @@ def _sequence(call: Call, count: int) -> int:
 
 
 def _read_mark(call: Call, origin: str, end: Position) -> Position | None:
-    """Where the follower of an account stands; None: at the end."""
+    """The position after which an account's reader continues; None: it named none."""
     seen = _last_event_id(call)
     if seen is None:
         return None

@@ -1,4 +1,4 @@
-"""Whether the process is alive, and whether it can take requests: on the API's port and on the metrics'."""
+"""Probes: is the process alive, and can it take requests? On the API's port and on that of the metrics."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ async def live(call: Call) -> Answer:
 
 
 async def ready(call: Call) -> Answer:
-    """GET /readyz: the database answers, and on one machine a worker has registered too."""
+    """GET /readyz: the database answers, and under `serve` a worker has registered too."""
     service = call.service
     await service.database.read_async(lambda tx: _check_worker(service, tx))
     return json_answer(200, _OK)
@@ -31,10 +31,10 @@ async def ready(call: Call) -> Answer:
 def probes(
     service: Service, *, swept_at: Callable[[], float], is_stopping: Callable[[], bool]
 ) -> Mapping[str, Check]:
-    """The same two for the port of the metrics, where no caller's connection is in the way.
+    """The same two for the port of the metrics, where callers' connections are not in the way.
 
     They are answered by threads of their own, so `/livez` checks whether the event loop still runs:
-    `swept_at` is the monotonic moment when it last did.
+    `swept_at` gives the monotonic time when it last did.
     """
 
     def is_live() -> str | None:
@@ -54,7 +54,7 @@ def probes(
 
 
 def _check_worker(service: Service, tx: Transaction) -> None:
-    """Unavailable when nobody is there who could work, when the database cannot say, or when the data folder
+    """Unavailable if no worker is there that should be, if the database cannot be read, or if the data folder
     was moved away.
     """
     service.database.check_location()

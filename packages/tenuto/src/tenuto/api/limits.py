@@ -1,8 +1,8 @@
-"""Limits on what callers may take of one API process: of a connection, requests, and threads.
+"""Limits on what callers may use of one API process: connections, requests and threads.
 
-A restart forgets all counts, and every API process counts for itself: these limits protect the service and
-are not quotas. Connections by address are in `http/shares.py`, uploads in `uploads.py`, waiting reads
-in `long_polling.py`. Nothing here knows HTTP messages or the database.
+Counts are lost on restart and kept per process: these limits protect the service and are not quotas.
+Connections per address are in `http/shares.py`, uploads in `uploads.py`, waiting reads in
+`long_polling.py`. Knows nothing of HTTP messages or the database.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from tenuto.errors import RateLimited
 
 BURST_SECONDS = 2
 MAX_KEYS = 20_000
-"""Of one set of buckets; beyond, the one that was not touched for longest is forgotten."""
+"""Per set of buckets; beyond that, the least recently updated bucket is dropped."""
 PROMPT_REFUSALS_PER_SECOND = 10
 PROMPT_REFUSALS = 20
-"""This many refusals of a key are answered at once, and a few more each second; the rest after a pause."""
+"""This many refusals per key are answered at once, and a few more each second; the rest after a pause."""
 PAUSE_S = (0.15, 0.35)
-"""From, to: pauses differ in length, or a flood's connections would come back together, wave by wave, and
-whoever asks during a wave would wait for all of it."""
+"""Minimum and maximum. Pauses vary, since equal ones would bring a flood's connections back in waves, and any
+other request during a wave would wait for all of it."""
 RESERVED_EACH = 4
-"""Requests that every account may have in progress, however many others have."""
+"""Requests that every account may always have in progress, however many other accounts have."""
 
 T = TypeVar("T")
 
 
 class HttpLimits(Struct, frozen=True):
-    """What one client may take of us; seconds are counted while it is the one who is awaited."""
+    """What one client may use; seconds count only while we are waiting for the client."""
 
     head_s: float = 10.0
     """From the first byte of a request, or from connecting, to the end of its head; beyond: 408."""
@@ -48,38 +48,38 @@ class HttpLimits(Struct, frozen=True):
     body_s: float = 10.0
     """Waiting for a body, however small; beyond: 408."""
     body_bytes_per_s: int = 64 * 1024
-    """Each time this many bytes have arrived, one second more is allowed."""
+    """Each time this many bytes have arrived, one more second is allowed."""
     write_stall_s: float = 30.0
-    """A client that reads its response takes `write_stall_bytes` in this time, or all; else it is cut off."""
+    """A client that reads less than `write_stall_bytes` in this time is cut off, unless it has read all."""
     write_stall_bytes: int = 64 * 1024
-    """What must leave our buffer in `write_stall_s`, if there is as much."""
+    """How much must leave our buffer in `write_stall_s`, if it holds that much."""
     keep_alive_s: float = 75.0
     """An idle connection is kept this long: longer than proxies keep theirs, so that they close first."""
     linger_s: float = 5.0
-    """After an answer to an unread body the client may send on for this long, until it reads the answer, and
-    never pauses for longer."""
+    """After an answer to a request with an unread body, the client may keep sending for this long in all, and
+    may never pause for longer."""
     linger_bytes: int = 8 * 1024 * 1024
-    """… and this much, which is thrown away. Beyond either it needs one of the `discards`."""
+    """… and this much, which is discarded. Beyond either limit it needs one of the `discards`."""
     discards: int = 16
-    """Connections of callers with a key that may send on beyond that, and as many of strangers."""
+    """Connections of callers with a key that may keep sending beyond that, and as many of strangers."""
     discard_s: float = 60.0
     """… for this long, pauses included,"""
     discard_bytes: int = 288 * 1024 * 1024
-    """… and this much: more than the largest body that we take."""
+    """… and this much: more than the largest body that we accept."""
     stranger_discard_bytes: int = 32 * 1024 * 1024
     """The same for a client without a valid key."""
     connections: int = 800
     """Open connections; beyond: idle ones are closed, or 503. Below the usual 1,024 descriptors."""
     connections_per_address: int = 400
-    """Open connections of one address that is not a trusted proxy's; beyond: 503 and closed. 0: no limit."""
+    """Open connections per address, except for trusted proxies; beyond: 503 and closed. 0: no limit."""
     pipelined: int = 32
-    """Requests waiting behind the one being answered; beyond: those are answered, the connection closes."""
+    """Pipelined requests behind the one being answered; beyond: they are answered, then we close."""
     grace_s: float = 10.0
-    """After the signal to stop, requests in progress have this long to finish."""
+    """After the stop signal, requests in progress have this long to finish."""
 
 
 class Buckets:
-    """Leaky buckets by key: `size` at once, then one every `leak_s` seconds. From any thread."""
+    """Leaky buckets by key: `size` at once, then one every `leak_s` seconds. Thread-safe."""
 
     def __init__(self, size: int, leak_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._size = size
@@ -98,7 +98,7 @@ class Buckets:
             return True
 
     def wait_s(self, key: str) -> float:
-        """How long until the bucket takes one more."""
+        """Seconds until the bucket has room for one more."""
         with self._lock:
             return max(0.0, (self._level(key) + 1 - self._size) * self._leak_s)
 
@@ -121,10 +121,10 @@ class Buckets:
 
 
 class Rates:
-    """Requests per second of each key; `per_second` 0 lets everything through.
+    """Requests per second per key; `per_second` 0 lets everything through.
 
-    A key that continues after a refusal is answered late, so that its flood is as slow as its connections; so
-    are strangers without a key, all together, if they send more than one key may.
+    If a key keeps sending after refusals, further ones are delayed, so that its connections limit its flood;
+    so are those of strangers without a key, who together have the rate of one key.
     """
 
     def __init__(self, per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -135,10 +135,10 @@ class Rates:
         self._strangers = Buckets(burst, leak_s, clock)
 
     def take(self, key_id: str) -> None:
-        """One request of this key. Raises RateLimited, which says how long its answer is held back."""
+        """Count one request of this key. RateLimited carries how long to delay its answer."""
         if self._per_second == 0 or self._requests.take(key_id):
             return
-        # Not by a name of this frame: error, traceback and frame would keep each other until a collection.
+        # Not bound to a local name: error, traceback and frame would form a reference cycle.
         raise self._refusal(key_id)
 
     def _refusal(self, key_id: str) -> RateLimited:
@@ -150,14 +150,14 @@ class Rates:
         return refusal
 
     def strangers_pause_s(self) -> float:
-        """How long the refusal of one without a valid key is held back."""
+        """How long to delay the refusal of a request without a valid key."""
         return 0.0 if self._per_second == 0 or self._strangers.take("") else random.uniform(*PAUSE_S)
 
 
 class Requests:
-    """Requests in progress in one process, by account; from any thread.
+    """Requests in progress in one process, by account. Thread-safe.
 
-    The last half of what can be in progress is reserved for accounts that have few.
+    The second half of the capacity is reserved for accounts with few requests in progress.
     """
 
     def __init__(self, per_account: int, connections: int) -> None:
@@ -169,7 +169,7 @@ class Requests:
         self._lock = threading.Lock()
 
     def enter(self, account_id: str) -> None:
-        """One more of this account. RateLimited when it has its share (0 per account: no limit)."""
+        """Count one more request. RateLimited when the account has its share (0 per account: no limit)."""
         with self._lock:
             count = self._under_way.get(account_id, 0)
             is_full = self._total >= self._open and count >= RESERVED_EACH
@@ -183,7 +183,7 @@ class Requests:
             self._total += 1
 
     def leave(self, account_id: str) -> None:
-        """It is answered, or its client has gone."""
+        """The request was answered, or its client has gone."""
         with self._lock:
             self._total -= 1
             count = self._under_way.pop(account_id) - 1
@@ -192,32 +192,32 @@ class Requests:
 
 
 class FairThreads:
-    """A few threads, shared among accounts, for work that would hold up the event loop. Used by the loop.
+    """A few threads, shared among accounts, for work that would block the event loop. Used by the loop only.
 
-    An account has `per_account` threads at once, and accounts that wait take turns, so that one account's
-    thousand reads do not delay another account's first.
+    An account has at most `per_account` threads at once, and waiting accounts take turns, so that one
+    account's thousand reads do not delay another's first.
     """
 
     def __init__(self, threads: int, per_account: int, name: str) -> None:
         self._threads, self._per_account = threads, per_account
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._busy: Counter[str] = Counter()
-        # By account, in the order of their turns; each account's own work in the order in which it came.
+        # By account, in the order of their turns; within an account, in order of arrival.
         self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Any], Callable[[], Any]]]] = OrderedDict()
 
     def run(self, account_id: str, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """The result of the work, once its turn has come. Work that is cancelled before is not started."""
+        """A future with the result of the work. Work that is cancelled before its turn is never started."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(account_id, deque()).append((future, work))
         self._begin()
         return future
 
     def waiting(self, account_id: str) -> int:
-        """How much work of an account has not started."""
+        """How much of an account's work has not started yet."""
         return len(self._waiting.get(account_id, ()))
 
     def close(self) -> None:
-        """Start nothing more; what runs is not waited for."""
+        """Start nothing more, without waiting for what is running."""
         self._waiting.clear()
         self._pool.shutdown(wait=False)
 

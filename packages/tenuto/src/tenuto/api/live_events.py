@@ -1,8 +1,8 @@
-"""Who follows events in this process: one thread reads new events once, for everybody, and hands out to each
-stream what is its own.
+"""The event streams of this process: one thread reads new events once for all streams, and gives each stream
+its own.
 
-As with long polls, it sleeps while nobody follows, and looks when somebody has woken it or a second has
-passed. A stream that does not keep up is cut off; its client continues where it was. Nothing here knows HTTP.
+As with long polls, it sleeps while nobody follows, and reads when it is woken or a second has passed. A
+stream that does not keep up is cut off; its client can continue where it was. Knows nothing of HTTP.
 """
 
 import asyncio
@@ -20,35 +20,35 @@ from tenuto.jobs import feed
 from tenuto.jobs.feed import EventInOrder, Position
 
 MAX_STREAMS = 5_000
-"""Of one process; the limit on connections is usually lower."""
+"""Per process; the limit on connections is usually lower."""
 MAX_STREAMS_OF_ACCOUNT = 100
 MAX_WAITING = 1_000
-"""Events that wait for one client; beyond, it is cut off."""
+"""Events that may wait for one client; beyond that, it is cut off."""
 HEARTBEAT_S = 20
-"""The longest that a stream sends nothing. Each stream has one of these seconds, and all share one timer."""
+"""The longest silence of a stream. Each stream has one of these seconds, and all share one timer."""
 
 
 class Stream(Struct, eq=False):
-    """A client that follows a job's events, or all that its account has behind `since`."""
+    """A client that follows the events after `since`, of one job or of its whole account."""
 
     account_id: str
     job_id: str | None
     since: Position
     second: int
-    """When it is woken for its heartbeat."""
+    """At which of the `HEARTBEAT_S` seconds it is woken for its heartbeat."""
     waiting: deque[EventInOrder] = field(default_factory=deque)
     is_over: bool = False
-    """It is cut off behind what waits."""
+    """It is cut off after what is waiting."""
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     def wake(self) -> None:
-        """There is something to do; from any thread."""
+        """Wake the stream: there is something to do. Thread-safe."""
         with suppress(RuntimeError):  # The loop has ended, and its requests with it.
             self.loop.call_soon_threadsafe(self.woken.set)
 
     def add(self, event: EventInOrder) -> bool:
-        """Whether the event is this stream's, which then has it or is cut off before it."""
+        """Add an event, or cut the stream off if too many are waiting. False: it is not for this stream."""
         if self.is_over or event.mark <= self.since or self.job_id not in (None, event.job_id):
             return False
         if len(self.waiting) >= MAX_WAITING:
@@ -59,17 +59,17 @@ class Stream(Struct, eq=False):
 
 
 class LiveEvents:
-    """Who follows events in this process, and the thread that reads them."""
+    """The event streams of this process, and the thread that reads events for them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._streams: dict[str, list[Stream]] = {}
         self._count = 0
         self._mark: Position | None = None
-        """Behind the newest event that was handed out; None while nobody follows."""
+        """Events up to this position were handed out; None while nobody follows."""
         # Guards the three fields above, and what waits for each stream.
         self._lock = threading.Lock()
-        # Of the event loop's thread.
+        # Used in the event loop's thread only.
         self._by_second: list[set[Stream]] = [set() for _ in range(HEARTBEAT_S)]
         self._entered = itertools.count()
         self._now = 0
@@ -77,7 +77,7 @@ class LiveEvents:
         self._watch = Watch(database, "live-events", self._look_at_all)
 
     def enter(self, account_id: str, job_id: str | None, end: Position) -> Stream:
-        """A new stream of what comes behind `end`, or behind a later event, in the event loop's thread.
+        """A new stream of the events after `end`, or after a later one. Call it in the event loop's thread.
 
         RateLimited, Unavailable.
         """
@@ -117,7 +117,7 @@ class LiveEvents:
                     self._beat = None
 
     def take(self, stream: Stream) -> tuple[list[EventInOrder], Position, bool]:
-        """What waits for it, where it stands behind that, and whether it ends there."""
+        """The events waiting for a stream, its position after them, and whether it ends there."""
         with self._lock:
             events = list(stream.waiting)
             stream.waiting.clear()
@@ -126,7 +126,7 @@ class LiveEvents:
             return events, max(mark, stream.since), is_over
 
     def stop(self) -> None:
-        """Every stream ends now; from any thread."""
+        """End all streams now. Thread-safe."""
         self._watch.stop()
         with self._lock:
             streams = [stream for those in self._streams.values() for stream in those]
@@ -134,7 +134,7 @@ class LiveEvents:
             stream.wake()
 
     def _wake_next(self, loop: asyncio.AbstractEventLoop) -> None:
-        """It is the second of these streams."""
+        """Wake the streams whose second it is for their heartbeat."""
         self._beat = loop.call_later(1, self._wake_next, loop)
         self._now = (self._now + 1) % HEARTBEAT_S
         for stream in self._by_second[self._now]:
@@ -145,7 +145,7 @@ class LiveEvents:
             pass
 
     def _look(self) -> bool:
-        """Hand out a page of new events; whether there may be more."""
+        """Hand out a page of new events; True if there may be more."""
         mark = self._mark
         if mark is None:
             return False
@@ -153,7 +153,7 @@ class LiveEvents:
         woken: set[Stream] = set()
         with self._lock:
             if self._mark != mark:
-                return True  # Everybody has gone meanwhile, and perhaps somebody else has come.
+                return True  # All streams have ended meanwhile, and perhaps a new one has begun.
             for event in events:
                 self._mark = event.mark
                 woken.update(one for one in self._streams.get(event.account_id, ()) if one.add(event))

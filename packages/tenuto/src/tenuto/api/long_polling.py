@@ -1,8 +1,8 @@
 """Requests that wait for a job to change: one thread serves all of them, and their number is bounded.
 
-The thread, of which `live_events` has another, sleeps while nobody waits. It is woken by whoever changes a
-job, looks at least once a second as well, and wakes the event loop; it knows neither what an operation looks
-like nor who may see it.
+The thread (`live_events` has one of the same kind) sleeps while nobody waits. It reads the database after
+every change of a job, and at least once a second, and wakes the event loop. It knows neither what an
+operation looks like nor who may see it.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from tenuto.jobs import read
 from tenuto.logs import get_logger, log_failure
 
 TOPIC = "changes"
-"""Woken by whoever has changed a job's state."""
+"""Woken by every change of a job's state."""
 
 MAX_WAITERS = 400
 MAX_WAITERS_OF_ACCOUNT = 100
 POLL_S = 1.0
 PAUSE_S = 0.02
-"""Between two looks: under load every commit would wake us."""
+"""Between two reads: under load, every commit would otherwise wake us."""
 
 _log = get_logger("tenuto.api")
 
 
 class LongPoll(Struct, eq=False):
-    """A request that waits until the newest event of its job is another than `sequence`."""
+    """A request that waits until the newest event of its job is no longer `sequence`."""
 
     account_id: str
     job_id: str
@@ -40,14 +40,13 @@ class LongPoll(Struct, eq=False):
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     def wake(self) -> None:
-        """The job has changed, or nobody may wait any longer; from any thread."""
+        """Wake the request: its job has changed, or the process is stopping. Thread-safe."""
         with suppress(RuntimeError):  # The loop has ended, and its requests with it.
             self.loop.call_soon_threadsafe(self.changed.set)
 
 
 class Watch:
-    """A thread that looks at the database when somebody has changed a job, and at least once a second, while
-    it is wanted."""
+    """A thread that calls `look` after every change of a job, and at least once a second, while wanted."""
 
     def __init__(self, database: Database, name: str, look: Callable[[], None]) -> None:
         self._database, self._name, self._look = database, name, look
@@ -60,18 +59,18 @@ class Watch:
         return self._stopping.is_set()
 
     def begin(self) -> None:
-        """Somebody waits. Call it in one thread at a time."""
+        """Start looking: somebody is waiting. Call it from one thread at a time."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
         self._is_wanted.set()
 
     def rest(self) -> None:
-        """Nobody waits any more."""
+        """Stop looking until the next `begin`: nobody is waiting."""
         self._is_wanted.clear()
 
     def stop(self) -> None:
-        """Look no more; from any thread."""
+        """End the thread. Thread-safe."""
         self._stopping.set()
         self._is_wanted.set()
 
@@ -80,7 +79,7 @@ class Watch:
             try:
                 with closing(self._database.listen(TOPIC)) as listener:
                     self._serve(listener)
-            except (Unavailable, OSError):  # No database, or no descriptor to listen with.
+            except (Unavailable, OSError):  # No database, or no descriptor left for listening.
                 self._stopping.wait(POLL_S)
             except Exception as error:
                 log_failure(_log, "changes.failed", error, watch=self._name)
@@ -94,17 +93,17 @@ class Watch:
 
 
 class LongPolls:
-    """Who waits in this process. `enter` and `leave` belong to the event loop's thread."""
+    """The waiting requests of this process. Call `enter` and `leave` in the event loop's thread."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Never locked: other threads read it in one step.
+        # Needs no lock: other threads copy it in one atomic step.
         self._waiters: dict[int, LongPoll] = {}
         self._of_account: Counter[str] = Counter()
         self._watch = Watch(database, "long-polls", self._look)
 
     def enter(self, account_id: str, job_id: str, sequence: int) -> LongPoll | None:
-        """A new waiter; None if this account or this process has as many as it may, or if we are stopping."""
+        """A new waiter; None if the account or the process is at its limit, or if we are stopping."""
         full = len(self._waiters) >= MAX_WAITERS or self._of_account[account_id] >= MAX_WAITERS_OF_ACCOUNT
         if full or self._watch.is_stopping:
             return None
@@ -124,7 +123,7 @@ class LongPolls:
             self._watch.rest()
 
     def stop(self) -> None:
-        """Everybody who waits is answered now; from any thread."""
+        """Answer all waiters now. Thread-safe."""
         self._watch.stop()
         for waiter in list(self._waiters.values()):
             waiter.wake()

@@ -1,8 +1,8 @@
-"""`/mcp`: the tools of assistants over streamable HTTP, each call with the rights of the key that sends it.
+"""`/mcp`: tools for assistants over streamable HTTP; each call has the rights of the key it is sent with.
 
-The tools are those of the distribution `tenuto-mcp` (the extra `mcp`), which calls the routes of this API as
-any program does. Nothing of a request is left for the next one: there are no sessions, and a stream of events
-ends with the call whose progress it reports.
+The tools come from the distribution `tenuto-mcp` (the extra `mcp`), which calls the routes of this API as any
+program does. Requests share no state: there are no sessions, and an event stream ends with the call whose
+progress it reports.
 """
 
 import ipaddress
@@ -30,25 +30,25 @@ from tenuto.errors import Forbidden, InvalidRequest, RateLimited
 
 PATH = "/mcp"
 SMALL_BODY_BYTES = 256 * 1024
-"""The longest prompt, were each of its characters written as an escape. A larger body is an upload."""
+"""Enough for the longest prompt with every character escaped. A larger body counts as an upload."""
 MAX_BODY_BYTES = 8 << 20
-"""A recording that is too large by a third is still answered by the tool, which says what would be right."""
+"""A recording a third over its limit still reaches the tool, whose answer explains what is allowed."""
 MOST_CALLS = 8
-"""Requests of a key that are answered at once; each may wait for its job, and makes further ones."""
+"""Concurrent requests of one key; each may wait for its job, and makes further requests."""
 PARSE_ERROR = -32700
-"""JSON-RPC's code of a body that is not read."""
+"""JSON-RPC's code for a body that cannot be parsed."""
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class Tools:
-    """The handler of `/mcp`."""
+    """The endpoint `/mcp`."""
 
     def __init__(self, service: Service, app: Asgi) -> None:
         """`app` answers the requests that the tools make."""
         from tenuto_mcp.hosted import answer
 
-        # They report each request, and warn with the words of a client.
+        # These libraries log each request, and their warnings quote the client.
         logging.getLogger("mcp").setLevel(logging.ERROR)
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._answer = answer
@@ -57,12 +57,12 @@ class Tools:
         self._calls: Counter[str] = Counter()
 
     async def call(self, call: Call) -> Answer | None:
-        """POST /mcp. A client that leaves stops the call; its job continues."""
+        """POST /mcp. If the client leaves, the call stops, but its job continues."""
         self._refuse_other_origins(call)
         caller = await call.authenticate()
         body = await _body(call, caller.account_id)
         with self._counted(caller.key_id):
-            # The library parses a body in the event loop, whatever it holds.
+            # Checked here first, because the library parses any body in the event loop.
             try:
                 await beside_large(call, body, partial(strict_json.parse, body, max_values=MAX_VALUES))
             except InvalidRequest as error:
@@ -70,7 +70,7 @@ class Tools:
             return await answered_while_there(call, self._answered(call, body))
 
     async def _answered(self, call: Call, body: bytes) -> Answer | None:
-        """The answer; None if it was sent already, as events."""
+        """The answer; None if it was already sent, as events."""
         answer, is_stream = Answer(500, b""), False
 
         async def send(message: Any) -> None:
@@ -106,10 +106,10 @@ class Tools:
                 del self._calls[key_id]
 
     def _refuse_other_origins(self, call: Call) -> None:
-        """Forbidden for a page of another origin, as the protocol asks (DNS rebinding).
+        """Forbidden for a page of another origin, as the protocol requires (against DNS rebinding).
 
-        A name that somebody else owns may lead to us, so what the request calls our host proves nothing
-        unless it is an address.
+        A name that somebody else owns may resolve to us, so the request's Host proves nothing unless it is an
+        address.
         """
         origins = [value.decode("latin-1") for value in call.header_values(b"origin")]
         if not origins:
@@ -123,7 +123,7 @@ class Tools:
 
 
 async def _body(call: Call, account_id: str) -> bytes:
-    """The whole body; a large one is admitted as an upload is."""
+    """The whole body; a large one takes an upload slot."""
     length = call.header(b"content-length")
     if length is not None and int(length) <= SMALL_BODY_BYTES:
         return await call.read_body(SMALL_BODY_BYTES)
@@ -132,7 +132,7 @@ async def _body(call: Call, account_id: str) -> bytes:
 
 
 def _not_read(error: InvalidRequest, request_id: str) -> Answer:
-    """The API's error inside JSON-RPC's."""
+    """The API's error, wrapped in JSON-RPC's."""
     data = json.loads(error_body(error, request_id, 400))["error"]
     told = {"code": PARSE_ERROR, "message": f"Parse error: {error.message}", "data": data}
     return json_answer(400, {"jsonrpc": "2.0", "id": None, "error": told})
@@ -149,7 +149,7 @@ def _head_of_stream(call: Call, answer: Answer) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _decoded(call: Call, content: bytes) -> AsyncIterator[Path]:
-    """A recording that came with a call, as the FLAC that the upload takes. ValueError: it is not one."""
+    """A recording sent with a call, as the FLAC that the upload route accepts. ValueError: it is not one."""
     service = call.service
     folder = service.settings.folder if service.settings.folder.is_dir() else None
     with recordings.scratch_file(call) as file, recordings.scratch_file(call) as flac:
@@ -159,7 +159,7 @@ async def _decoded(call: Call, content: bytes) -> AsyncIterator[Path]:
             await call.beside(service.decoders, work)
         except InvalidRequest as error:
             raise ValueError(error.faults[0].message) from error
-        # The file has no name, so that nothing is left of it; the upload opens it by this one.
+        # The file is unnamed, so that nothing is left of it; the upload opens it by this path.
         yield Path(f"/proc/self/fd/{flac.fileno()}")
 
 
@@ -172,7 +172,7 @@ def _is_address(host: str) -> bool:
 
 
 def _address(call: Call) -> str:
-    """Where the client reaches us, for links: `public_url`, or the host that it asked."""
+    """Our address as the client knows it, for links: `public_url`, or the Host of its request."""
     settings = call.service.settings
     host = (call.header(b"host") or b"").decode("latin-1")
     return (f"http://{host}" if settings.public_url == NONE else settings.public_url) + settings.base()

@@ -1,4 +1,4 @@
-"""What the process counts, and what a scrape reads from the database; served on a bind of its own."""
+"""The counters of a process, and gauges read from the database; served at an address of their own."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -52,10 +52,10 @@ LIMITS = (
     "scratch",
     "process_scratch",
 )
-"""What a request may be refused for, or a connection cut off; docs/operations/limits.md explains."""
+"""The limits for which requests are refused or connections cut off; see docs/operations/limits.md."""
 
 CAUSES = ("service", "model", "artifact", "limit", "probe")
-"""What an answer with status 503 is due to; callers can bring about all but the first at will."""
+"""Why a request was answered with 503; callers can cause all but the first at will."""
 
 
 class Metrics:
@@ -87,7 +87,7 @@ class Metrics:
             ("limit",),
             registry=self.registry,
         )
-        # Each is there from the start: a rate of nothing is 0, and not unknown.
+        # Each exists from the start, so that its rate is 0 and not unknown.
         self._refused = {name: refused.labels(name).inc for name in LIMITS}
         unavailable = Counter(
             "tenuto_http_unavailable",
@@ -100,7 +100,7 @@ class Metrics:
         self._timers: dict[str, Callable[[float], None]] = {}
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """One answered request; label look-ups are remembered because they cost more than counting."""
+        """Count an answered request; label look-ups are cached because they cost more than counting."""
         key = (route, method, status)
         count = self._bound.get(key)
         if count is None:
@@ -113,15 +113,15 @@ class Metrics:
         timer(seconds)
 
     def refused(self, limit: str) -> None:
-        """A limit was passed, by its name in LIMITS."""
+        """Count an exceeded limit, by its name in LIMITS."""
         self._refused[limit]()
 
     def unavailable(self, cause: str) -> None:
-        """A request was answered with 503, for one of CAUSES."""
+        """Count an answer with status 503, by one of CAUSES."""
         self._unavailable[cause]()
 
     def damaged(self) -> None:
-        """An artifact's bytes are missing or wrong."""
+        """Count an artifact whose bytes are missing or wrong."""
         self._damaged.inc()
 
 
@@ -131,7 +131,7 @@ class Records(Struct, frozen=True):
     depths: Mapping[str, Mapping[str, float]]
     callable: Mapping[str, bool]
     offered: Mapping[str, bool]
-    """By lane, whether a model that is callable has a queued job."""
+    """By lane, whether a callable model has a queued job."""
     audited: tuple[int, Mapping[str, int]] | None
     """When the newest audit ended, in ms, and what it found by check."""
 
@@ -159,13 +159,13 @@ class RecordsCollector(Collector):
 def read_records(
     tx: Transaction, lane_names: list[str], models: Mapping[str, str], *, away: Collection[str], now_ms: int
 ) -> Records:
-    """The state of the records now; `models` are those of jobs, each with its lane."""
+    """The state of the records now; `models` maps each model for jobs to its lane."""
     last = runs.last(tx)
     oldest = {lane: queue.oldest_queued_at(tx, [lane]) for lane in lane_names}
     waited = {lane: 0.0 if at is None else max(0, now_ms - at) / 1000 for lane, at in oldest.items()}
     slots = {lane: queue.slots(tx, lane) for lane in lane_names}
     is_callable = {name: why is None for name, why in catalog.reasons(tx, list(models), away=away).items()}
-    # As of when every pause is over: a job that waits for its next try is offered, too.
+    # As of a time when every pause is over: a job waiting for its next try counts, too.
     later_ms = now_ms + MAX_PAUSE_MS
     return Records(
         depths={**queue.depths(tx, lane_names), "oldest_queued_seconds": waited, "slots": slots},
@@ -220,13 +220,13 @@ def _gauges(records: Records) -> Iterable[Metric]:
 
 
 def expose(service: "Service", checks: Mapping[str, Check], *, is_sibling: bool = False) -> int:
-    """Answers /metrics and the checks where the settings say, until the process ends. OperatorError.
+    """Serves /metrics and the checks at the address in the settings, until the process ends. OperatorError.
 
-    What /metrics would answer is sent to the collector, too.
+    The same metrics are also pushed to the telemetry collector, if there is one.
 
-    Probes that ask there are answered however many connections there are at the API's own port. One of
-    several API processes of a `serve` (`is_sibling`) answers at a free port of the loopback, from which
-    `serve` reads it. Returns the port; 0: nowhere.
+    Probes sent there are answered however many connections the API's own port has. One of several API
+    processes of a `serve` (`is_sibling`) uses a free loopback port, from which `serve` reads the metrics.
+    Returns the port; 0: none.
     """
     settings = service.settings
     if settings.metrics_port == 0 and service.telemetry is None:
@@ -237,7 +237,7 @@ def expose(service: "Service", checks: Mapping[str, Check], *, is_sibling: bool 
 
     def look(tx: Transaction) -> Records:
         records = read_records(tx, lane_names, worked, away=service.presence.away, now_ms=service.clock())
-        # No worker has to do with chats: as in the catalog, this process knows of them by itself.
+        # Workers have no part in chats: as in the catalog, this process knows their state itself.
         own = {name: service.chats.reason(name) is None for name in chats}
         return replace(records, callable={**records.callable, **own})
 

@@ -14,11 +14,11 @@ from tenuto.engines.registry import engines_of
 
 SWITCHED_OFF = "switched off by the operator"
 CREATED = 1_763_683_200
-"""When the catalog began, in unix seconds: OpenAI's clients expect a moment."""
+"""When the catalog began, in unix seconds: OpenAI's clients expect a time."""
 
 
 async def index(call: Call) -> Answer:
-    """GET /v1/models, in OpenAI's list shape with what jobs need beside it."""
+    """GET /v1/models, in OpenAI's list format, with what jobs need in addition."""
     service = call.service
 
     def look(tx: Any, caller: Any) -> list[dict[str, Any]]:
@@ -29,10 +29,10 @@ async def index(call: Call) -> Answer:
 
 
 def as_offered(service: Service, tx: Transaction, models: list[Model]) -> list[tuple[Model, str | None]]:
-    """Each model at its price of now, and None when it is callable, else why it is not."""
+    """Each model at its current price, with None if it is callable, else the reason why it is not."""
     worked = [model.name for model in models if model.interface == "jobs"]
     reasons = catalog.reasons(tx, worked, away=service.presence.away)
-    # Chats are answered by this process, so it knows by itself.
+    # This process answers chats, so it knows their state itself.
     reasons |= {model.name: service.chats.reason(model.name) for model in models if model.interface != "jobs"}
     return [
         (model, reasons[model.name] if is_on else SWITCHED_OFF) for model, is_on in catalog.as_set(tx, models)
@@ -40,12 +40,12 @@ def as_offered(service: Service, tx: Transaction, models: list[Model]) -> list[t
 
 
 def reasons(service: Service, tx: Transaction, models: list[Model]) -> dict[str, str | None]:
-    """For each model None when it is callable, else why it is not."""
+    """For each model None if it is callable, else the reason why it is not."""
     return {model.name: reason for model, reason in as_offered(service, tx, models)}
 
 
 def _limits(model: Model) -> dict[str, Any]:
-    """What a job takes at most, by its kind and by its model; a chat's bounds are not listed."""
+    """The limits of a job: those of its kind, overridden by its model's. A chat's bounds are not listed."""
     usual = kinds()[model.kind].limits if model.interface == "jobs" else {}
     return {**usual, **model.entry.limits}
 

@@ -1,6 +1,6 @@
-"""The query of a request: which names there may be, what they must look like, all faults at once.
+"""The query of a request: which names are allowed, what their values must look like, all faults at once.
 
-A rule takes a value and gives what is wrong with it: a fault's code and message, or None.
+A rule takes a value and returns what is wrong with it: a fault's code and message, or None.
 """
 
 import datetime
@@ -29,8 +29,8 @@ def read_query(
 ) -> dict[str, str]:
     """The values by name. Raises InvalidRequest; authenticate first.
 
-    A name without a rule is a fault unless the route is `tolerant`, or it is one of a family of names, whose
-    values may be anything. The values of `families` are what people call them.
+    A name without a rule is a fault unless the route is `tolerant`, or the name matches one of `families`:
+    then its value may be anything. `families` gives each pattern the name that messages use for it.
     """
     query = call.query()
     faults = []
@@ -51,9 +51,9 @@ def read_query(
 def days(
     call: Call, query: Mapping[str, str], first: str, last: str, *, default: int, most: int
 ) -> tuple[datetime.date, datetime.date]:
-    """The days from `first` to `last`, both included, of a query that was read by the rule `day`.
+    """The days from `first` to `last`, both included; these name parameters that have the rule `day`.
 
-    Without them the last `default` days until today. InvalidRequest for more than `most`.
+    `last` defaults to today, `first` to a range of `default` days. InvalidRequest for more than `most`.
     """
     today = datetime.datetime.fromtimestamp(call.service.clock() / 1000, datetime.UTC).date()
     until = datetime.date.fromisoformat(query[last]) if last in query else today
@@ -103,7 +103,7 @@ def text(meaning: str) -> Rule:
 
 
 def searched(most: int) -> Rule:
-    """A text to look for: something other than white space, and not too long."""
+    """A text to search for: not only white space, and not too long."""
 
     def rule(value: str) -> tuple[str, str] | None:
         if len(value) <= most and pattern_of(value) is not None:
@@ -118,5 +118,5 @@ limit: Rule = integer(1, MAX_LIMIT)
 
 
 def limit_of(query: Mapping[str, str]) -> int:
-    """The limit of a query that was read by the rule `limit`."""
+    """The page size in a query that was checked by the rule `limit`."""
     return int(query.get("limit", DEFAULT_LIMIT))

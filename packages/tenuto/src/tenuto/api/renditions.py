@@ -1,4 +1,4 @@
-"""Results in another form: sound as MP3, Opus, FLAC or raw PCM, images as JPEG or WebP, made on request."""
+"""Results in another form: audio as MP3, Opus, FLAC or raw PCM, images as JPEG or WebP, made on request."""
 
 import shutil
 import tempfile
@@ -40,7 +40,7 @@ from tenuto.media.renditions import (
 PIECE_BYTES = 256 << 10
 
 FORMS = AUDIO_FORMS | {AAC.name: AAC}
-"""Of sound."""
+"""Of audio."""
 
 _SHOW = {"form": choice(*FORMS, *IMAGE_FORMS)}
 _FORMS: Mapping[str, Mapping[str, AudioForm | ImageForm]] = {
@@ -50,7 +50,7 @@ _FORMS: Mapping[str, Mapping[str, AudioForm | ImageForm]] = {
 
 
 async def show(call: Call) -> Answer | None:
-    """GET /v1/artifacts/{id}/rendition: 200 with the whole; 400: it has no such form."""
+    """GET /v1/artifacts/{id}/rendition: 200 with the whole; 400: the artifact has no such form."""
     name = ""
 
     def look(tx: Transaction, who: Caller) -> Opened:
@@ -78,7 +78,7 @@ async def show(call: Call) -> Answer | None:
 
 
 def check_form(call: Call, form: AudioForm, *, param: str) -> None:
-    """InvalidRequest, naming `param`: sound is not written in this form here."""
+    """InvalidRequest, naming `param`, if this service does not write audio in this form."""
     if form is AAC and call.service.settings.ffmpeg == NONE:
         unless = "is made only if the operator has set `ffmpeg` in the settings"
         message = f"is aac, which {unless}; {', '.join(AUDIO_FORMS)} are always made"
@@ -88,9 +88,9 @@ def check_form(call: Call, form: AudioForm, *, param: str) -> None:
 async def send_rendition(
     call: Call, form: AudioForm, opened: Sequence[Opened], headers: Headers, *, param: str
 ) -> bool:
-    """Send sound in another form: made whole first, so that no half is ever taken for all.
+    """Send audio in another form, made whole first, so that no part is ever taken for the whole.
 
-    Where it is stored as it is sent, from there: a block that is bad later cuts the connection: False.
+    If it is stored as it is sent, it is sent from there; a bad block then cuts the connection: returns False.
     """
     sources = [cast(BinaryIO, BlobReader(call.service.blobs, each.blob)) for each in opened]
     with _answered(param):
@@ -127,9 +127,9 @@ async def send_file(call: Call, media_type: str, file: BinaryIO, headers: Header
 async def rendition(
     call: Call, form: AudioForm, opened: Sequence[Opened], *, param: str
 ) -> AsyncIterator[BinaryIO]:
-    """The sound of the artifacts, one after another, in a scratch file at its start.
+    """The audio of the artifacts, one after another, in a scratch file positioned at its start.
 
-    InvalidRequest names `param` if the sound has no such form; ArtifactUnavailable.
+    InvalidRequest, naming `param`, if the audio has no such form; ArtifactUnavailable.
     """
     sources = [cast(BinaryIO, BlobReader(call.service.blobs, each.blob)) for each in opened]
     with _answered(param):
@@ -139,7 +139,7 @@ async def rendition(
 
 @contextmanager
 def _answered(param: str) -> Iterator[None]:
-    """Errors of stored sound as a caller sees them."""
+    """Turns errors of stored audio into those that a caller sees."""
     try:
         yield
     except CorruptBlob as error:
@@ -167,7 +167,7 @@ def _write(settings: Settings, form: AudioForm, sources: Sequence[BinaryIO], sin
 
 @asynccontextmanager
 async def scratch_file(call: Call, write: Callable[[BinaryIO], None]) -> AsyncIterator[BinaryIO]:
-    """What `write` writes, in a thread, to an empty seekable file; at its start.
+    """A seekable file, filled by `write` in a thread and positioned at its start.
 
     Raises what `write` raises, ArtifactUnavailable instead of CorruptBlob, and what `Scratch.reserve` raises.
     """

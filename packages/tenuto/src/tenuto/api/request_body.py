@@ -1,8 +1,8 @@
-"""Requests with a body: what their headers declare of it, and the JSON in it.
+"""Requests with a body: what their headers declare about it, and the JSON in it.
 
-Faults of all headers are answered at once. Parsing JSON occupies the interpreter, which all threads share, so
-its amount is bounded: the values of a body are counted before it is parsed, and of each account one large
-body is parsed at a time.
+Faults of all headers are reported at once. Parsing JSON occupies the interpreter, which all threads share, so
+it is bounded: the values of a body are counted before it is parsed, and only one large body of each account
+is parsed at a time.
 """
 
 import re
@@ -23,9 +23,9 @@ AT_ONCE_BYTES = 64 * 1024
 MAX_WAITING = 8
 """Larger bodies of one account that wait in memory for their turn."""
 MAX_VALUES = 2_000
-"""In a body, but for chats: a job with everything that it may have has a few hundred."""
+"""In a body other than a chat's: a job with every possible field has a few hundred."""
 MAX_CHAT_VALUES = 10_000
-"""Three for each message: the object, its role, its content."""
+"""In a chat's body. A message has at least three: the object, its role, its content."""
 
 T = TypeVar("T")
 _SHA256 = re.compile(rb"[0-9A-Fa-f]{64}\Z")
@@ -46,7 +46,7 @@ async def read_json(call: Call, limit_bytes: int, *, max_values: int = MAX_VALUE
 
 
 async def beside_large(call: Call, body: bytes, work: Callable[[], T]) -> T:
-    """Work on a body whose caller is known: at once, or in a thread if the body is large."""
+    """Run work on a known caller's body: at once, or in a thread if the body is large."""
     if len(body) <= AT_ONCE_BYTES:
         return work()
     caller = call.caller
@@ -60,9 +60,9 @@ async def beside_large(call: Call, body: bytes, work: Callable[[], T]) -> T:
 
 
 def media_type(call: Call) -> bytes:
-    """The media type of the body, without parameters; none if two are sent: others may read the other.
+    """The media type of the body, without parameters; empty if two are sent, as proxies may read either.
 
-    UnsupportedMediaType for a compressed body, which would only be misread: nothing here unpacks one.
+    UnsupportedMediaType for a compressed body, which would be misread: nothing here decompresses.
     """
     for codings in call.header_values(b"content-encoding"):
         if any(coding.strip().lower() in _COMPRESSIONS for coding in codings.split(b",")):
@@ -72,7 +72,7 @@ def media_type(call: Call) -> bytes:
 
 
 def require_json(call: Call) -> None:
-    """UnsupportedMediaType unless the body is JSON, in the one charset that JSON has between systems."""
+    """UnsupportedMediaType unless the body is declared as JSON, and in no charset but UTF-8 or ASCII."""
     if media_type(call) != b"application/json":
         raise UnsupportedMediaType("the body must be application/json")
     [content_type] = call.header_values(b"content-type")
@@ -95,7 +95,7 @@ def content_sha256(call: Call, faults: list[Fault]) -> str:
 
 
 def idempotency_key(call: Call, faults: list[Fault]) -> str | None:
-    """The key that makes a repeated upload give the same record, if one is sent."""
+    """The idempotency key, if one is sent; a malformed one is added to `faults`."""
     values = call.header_values(b"idempotency-key")
     if not values:
         return None

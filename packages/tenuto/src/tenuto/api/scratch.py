@@ -1,7 +1,7 @@
-"""Files for what is made for one request and then sent as fast as its client reads; bounded in bytes.
+"""Temporary files, made for one request and sent as fast as its client reads; bounded in bytes.
 
-They lie in the data folder, because `/tmp` is often in memory, and have no name: nothing is left of one,
-however the process ends. Recordings on their way in are bounded by the number of uploads instead.
+They are in the data folder, because `/tmp` is often in memory, and unnamed, so that nothing is left of them
+however the process ends. Incoming recordings are bounded by the number of uploads instead.
 """
 
 import shutil
@@ -16,17 +16,17 @@ from typing import Any, BinaryIO, cast
 from tenuto.errors import RateLimited, StorageFailed, Unavailable
 
 IN_MEMORY_BYTES = 512 << 10
-"""What a file has up to here is in memory, and counts as nothing: requests are counted."""
+"""Up to this size a file is in memory and reserves nothing: the number of requests is limited."""
 STEP_BYTES = 16 << 20
-"""Beyond, space is reserved in such steps, which bound the number of files, too."""
+"""Beyond that, space is reserved in steps of this size, which bounds the number of files, too."""
 SHARES = 4
-"""So many accounts may have all that one may have, and no more altogether."""
+"""All accounts together may use this many times the limit of one account."""
 MIN_FREE_BYTES = 256 << 20
-"""Of the disk: jobs and the database come before renditions."""
+"""Kept free on the disk: jobs and the database take precedence over renditions."""
 
 
 class Scratch:
-    """The files of one process, in `folder` if there is one. From any thread."""
+    """The files of one process, in `folder` if it exists. Thread-safe."""
 
     def __init__(self, folder: Path, account_bytes: int) -> None:
         self._folder = folder
@@ -46,7 +46,7 @@ class Scratch:
                 bounded.release()
 
     def reserve(self, account_id: str, size_bytes: int) -> None:
-        """RateLimited: the account has as much as it may; Unavailable: all have; StorageFailed: no space."""
+        """Reserve space. RateLimited: account limit; Unavailable: total limit; StorageFailed: disk full."""
         with self._lock:
             if self._reserved[account_id] + size_bytes > self._account_bytes:
                 raise RateLimited(
@@ -64,7 +64,7 @@ class Scratch:
             self._reserved[account_id] += size_bytes
 
     def release(self, account_id: str, size_bytes: int) -> None:
-        """The space is free again."""
+        """Free the space again."""
         with self._lock:
             self._reserved[account_id] -= size_bytes
             if not self._reserved[account_id]:
@@ -75,16 +75,16 @@ class Scratch:
 
 
 class _Bounded:
-    """A file that reserves its space before it takes it.
+    """A file that reserves space before it uses it.
 
-    It has no `fileno`, by which a library could write past it.
+    It has no `fileno`, with which a library could bypass it.
     """
 
     def __init__(self, scratch: Scratch, file: BinaryIO, account_id: str) -> None:
         self._scratch, self._file, self._account_id = scratch, file, account_id
         self._reserved_bytes = 0
         self._is_released = False
-        # A thread may still write when its request has ended.
+        # A thread may still be writing after its request has ended.
         self._lock = threading.Lock()
         self.read, self.seek, self.tell, self.flush = file.read, file.seek, file.tell, file.flush
 

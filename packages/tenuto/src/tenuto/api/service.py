@@ -1,4 +1,4 @@
-"""What every handler needs, built once by `bootstrap`: database, blobs, catalog, clock, limits, caches."""
+"""What every route needs, built once by `bootstrap`: database, blobs, catalog, clock, limits, caches."""
 
 import asyncio
 import secrets
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 MAX_JOBS = 4096
 MAX_ANSWER_BYTES = 8 * 1024
 RETRY_S = 60.0
-"""A client that misses an answer sends its request again before that: OpenAI's SDKs wait for 8 s at most."""
+"""A client that missed its answer retries sooner than this: OpenAI's SDKs wait 8 s at most."""
 KEPT_S = 2.0
-"""How long an answer is given again."""
+"""How long an answer is served from the cache."""
 
 
 class FinalJobCache:
-    """Final jobs as they were answered, by account and job: reading one again costs only a check of the key.
+    """Answers about final jobs, by account and job: reading one again costs only a check of the key.
 
     A final state never changes, but a job's content can be erased, and its title with it: this process then
-    forgets the answer, and another one, which does not learn of it, within `KEPT_S`. Bounded by the count and
-    size of the answers, too: the job that was read longest ago is forgotten first. From any thread.
+    drops the answer at once, and other processes, which are not notified, within `KEPT_S`. The number and
+    size of answers are bounded, too; the least recently read one is dropped first. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class FinalJobCache:
         self._lock = threading.Lock()
 
     def get(self, caller: Caller, job_id: str) -> bytes | None:
-        """The stored answer; None if there is none. ModelNotAllowed, as if the job were read."""
+        """The cached answer, or None. ModelNotAllowed, as if the job were read."""
         with self._lock:
             model, answer, until = self._answers.get((caller.account_id, job_id), ("", None, 0.0))
             if answer is None or until < time.monotonic():
@@ -62,7 +62,7 @@ class FinalJobCache:
         return answer
 
     def keep(self, account_id: str, operation: Operation, answer: bytes) -> None:
-        """Remember how a job that is final reads."""
+        """Cache the answer about a final job."""
         if len(answer) > MAX_ANSWER_BYTES:
             return
         with self._lock:
@@ -71,16 +71,16 @@ class FinalJobCache:
                 self._answers.popitem(last=False)
 
     def forget(self, account_id: str, job_id: str) -> None:
-        """The job's content was erased."""
+        """Drop the answer: the job's content was erased."""
         with self._lock:
             self._answers.pop((account_id, job_id), None)
 
 
 class LastUse:
-    """When keys and sessions were last used, in ms by their id or digest, collected until they are stored.
+    """When keys and sessions were last used, in ms by their id or digest, collected here until stored.
 
-    Requests are admitted in the event loop on SQLite and in the database's threads on PostgreSQL, and another
-    thread stores what was collected: from any thread. What is not stored yet is lost with the process.
+    Thread-safe: requests are admitted in the event loop on SQLite and in the database's threads on
+    PostgreSQL, and another thread stores what was collected. What is not stored yet is lost with the process.
     """
 
     def __init__(self) -> None:
@@ -88,51 +88,51 @@ class LastUse:
         self._lock = threading.Lock()
 
     def note(self, used: str, at_ms: int) -> None:
-        """It was used just now."""
+        """Note that it was used at this time."""
         with self._lock:
             self._at_ms[used] = at_ms
 
     def get(self, used: str) -> int | None:
-        """The moment that is not stored yet."""
+        """The time of its last use, unless that is stored already."""
         with self._lock:
             return self._at_ms.get(used)
 
     def forget(self, used: str) -> None:
-        """It has ended; there is nothing to store."""
+        """Forget its use: it has ended, so there is nothing to store."""
         with self._lock:
             self._at_ms.pop(used, None)
 
     def take(self) -> dict[str, int]:
-        """All of it, to be stored; nobody else sees or changes it any more."""
+        """Remove and return everything collected, so that the caller can store it."""
         with self._lock:
             taken, self._at_ms = self._at_ms, {}
         return taken
 
     def put_back(self, taken: dict[str, int]) -> None:
-        """It could not be stored; what was noted since is newer."""
+        """Take back what could not be stored, except where a newer use was noted since."""
         with self._lock:
             self._at_ms = taken | self._at_ms
 
 
 class OpenRequests:
-    """Requests to OpenAI's routes that this process knows of. Belongs to the event loop's thread, but for
+    """Requests to OpenAI's routes that this process knows of. Used in the event loop's thread only, except
     `was_answered`."""
 
     def __init__(self) -> None:
         self.process = secrets.token_hex(8)
-        """Which API process this is, to the others."""
+        """Identifies this API process to the others."""
         self.waiting: Counter[str] = Counter()
         """How many requests wait for each job."""
         self.tasks: set[asyncio.Task[None]] = set()
         """Tasks that continue after their request has finished."""
         self.left: dict[str, asyncio.Task[None]] = {}
-        """Jobs that a client has left and none has come back to, and what will cancel them."""
+        """Jobs that a client has left and none has come back to, and the task that will cancel each."""
         self._accepting: dict[str, list[asyncio.Future[None]]] = {}
         self._answered: OrderedDict[str, float] = OrderedDict()
 
     @asynccontextmanager
     async def accepting(self, what: str, *, after_others: bool) -> AsyncIterator[None]:
-        """While a request is accepted; `after_others`: not before all for the same that came earlier are."""
+        """Surrounds the acceptance of a request; `after_others` first waits for earlier ones for `what`."""
         earlier = list(self._accepting.get(what, ()))
         accepted = asyncio.get_running_loop().create_future()
         self._accepting.setdefault(what, []).append(accepted)
@@ -147,20 +147,20 @@ class OpenRequests:
                 del self._accepting[what]
 
     def note_answered(self, job_ids: Iterable[str]) -> None:
-        """A client was sent the whole of these jobs' results, which need not have arrived."""
+        """Note that a client was sent these jobs' whole results, which may not have arrived."""
         for job_id in job_ids:
             self._answered[job_id] = time.monotonic()
             if len(self._answered) > MAX_JOBS:
                 self._answered.popitem(last=False)
 
     def was_answered(self, job_id: str) -> bool:
-        """Whether a client was sent the job's whole result so long ago that no retry can mean it any more."""
+        """Whether the job's whole result was sent so long ago that no retry can refer to it any more."""
         answered_at = self._answered.get(job_id)
         return answered_at is not None and time.monotonic() - answered_at > RETRY_S
 
 
 class Service(Struct):
-    """The parts of an API process. Made at start, the same until it ends."""
+    """The parts of an API process, the same from its start to its end."""
 
     settings: Settings
     database: Database
@@ -179,21 +179,21 @@ class Service(Struct):
     http: HttpLimits
     uploads: Uploads
     readers: FairThreads
-    """They read blobs: half of them at most for one account."""
+    """Threads that read blobs; one account gets at most half of them."""
     reports: FairThreads
-    """They add up what an account used, or list all of its money: one at a time for an account."""
+    """Threads for reads of many rows, such as an account's usage or ledger; one at a time per account."""
     renderers: FairThreads
-    """They make renditions: one at a time for an account."""
+    """Threads that make renditions; one at a time per account."""
     decoders: FairThreads
-    """They wait for children that decode sound: one at a time for an account."""
+    """Threads that wait for child processes decoding audio; one at a time per account."""
     parsers: FairThreads
-    """They read large JSON bodies: one at a time for an account."""
+    """Threads that parse large JSON bodies; one at a time per account."""
     scratch: Scratch
-    """What is made for a request, while it is sent."""
+    """Files made for one request, kept while they are sent."""
     presence: Presence
-    """Which workers are away; `bootstrap` has it observe them."""
+    """Which workers are away; `bootstrap` makes it observe them."""
     needs_worker: bool
-    """Whether ready means that a worker has registered too (`serve`), or only the database (`api`)."""
+    """Whether readiness requires a registered worker (`serve`), or only the database (`api`)."""
     telemetry: "Telemetry | None" = None
     """Where spans and metrics go; None: nowhere."""
     final_jobs: FinalJobCache = field(default_factory=FinalJobCache)

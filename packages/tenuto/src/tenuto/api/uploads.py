@@ -1,6 +1,6 @@
-"""A large body on its way from the event loop to the thread that stores it, a few blocks ahead at most.
+"""Passes a large body from the event loop to the thread that stores it, a few blocks ahead at most.
 
-And how many uploads there are at once: of an account, and of this process, each of which takes a thread.
+Also limits how many uploads an account and this process have at once; each takes a thread.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 BLOCK_BYTES = 1 << 20
 BLOCKS_AHEAD = 4
-"""Blocks of an upload that may wait for its thread; they bound the memory that it takes."""
+"""Blocks of an upload that may wait for its thread; this bounds its memory."""
 MAX_UPLOADS = 32
 """At once in this process."""
 RESERVED_UPLOADS = 8
 """Of these, reserved for accounts without an upload in progress."""
 ABANDON_S = 30.0
-"""How long a thread that is asked to stop is waited for."""
+"""How long to wait for a thread that was asked to stop."""
 
 
 class Abandoned(Exception):
@@ -35,7 +35,7 @@ class Abandoned(Exception):
 
 
 class Uploads:
-    """Who uploads now. Used by the event loop alone."""
+    """The uploads in progress. Used by the event loop alone."""
 
     def __init__(self, per_account: int) -> None:
         self._per_account = per_account
@@ -46,7 +46,7 @@ class Uploads:
     def slot(self, account_id: str) -> Iterator[None]:
         """A slot for one upload. Raises RateLimited (0 per account: no limit) and Unavailable.
 
-        The last slots are for accounts that have none: a few accounts with slow uploads shut nobody out.
+        The last slots are for accounts without an upload: a few accounts with slow uploads shut nobody out.
         """
         if self._per_account and self._in_progress[account_id] >= self._per_account:
             raise RateLimited(
@@ -68,10 +68,10 @@ class Uploads:
                 del self._in_progress[account_id]
 
     async def through(self, pieces: AsyncIterator[bytes], work: Callable[[Iterator[bytes]], T]) -> T:
-        """Do `work` in a thread on the body in blocks of 1 MiB, and give its result.
+        """Run `work` in a thread on the body in blocks of 1 MiB, and return its result.
 
-        It may end before the body does; the rest is then not read. When the body ends badly, the blocks end
-        with Abandoned, and what the body's end was is raised.
+        It may end before the body does; the rest is then not read. If reading the body fails, its error is
+        raised, and `work` gets Abandoned from the blocks.
         """
         blocks = _Blocks(asyncio.get_running_loop())
         task = asyncio.get_running_loop().run_in_executor(self.threads, blocks.carry, work)
@@ -101,7 +101,7 @@ def check_quota(settings: Settings, tx: Transaction, account_id: str, size_bytes
 
 
 class _Blocks:
-    """Blocks between the loop, which puts, and the thread, which takes."""
+    """A queue of blocks, put by the loop and taken by the thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -128,7 +128,7 @@ class _Blocks:
         self._queue.put(Abandoned())
 
     def carry(self, work: Callable[[Iterator[bytes]], T]) -> T:
-        """Runs in the thread: does the work, then informs the loop."""
+        """Runs in the thread: does the work, then notifies the loop."""
         try:
             return work(self._taken())
         finally:

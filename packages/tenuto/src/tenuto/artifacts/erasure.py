@@ -11,7 +11,7 @@ from tenuto.db.database import Database, Transaction
 from tenuto.errors import StorageFailed
 
 PATIENCE_S = 10.0
-"""How long the failing removals of one call may take together: a store that stalls would take hours."""
+"""How long the failing removals of one call may take in total: with a stalled store it would be hours."""
 
 
 def find(tx: Transaction, *, account_id: str, artifact_id: str) -> HeldArtifactRow | None:
@@ -20,7 +20,7 @@ def find(tx: Transaction, *, account_id: str, artifact_id: str) -> HeldArtifactR
 
 
 def erase(tx: Transaction, artifact_id: str, *, now_ms: int) -> None:
-    """From now on its content is gone; what it referred to is condemned by `condemn`."""
+    """Mark its content as erased; `condemn` condemns what it referred to."""
     store.erase(tx, artifact_id, now_ms)
 
 
@@ -33,7 +33,7 @@ def erase_results(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
 
 
 def condemn(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> list[str]:
-    """Condemn blobs that nothing refers to any more, whatever their age; the sweep removes what is left.
+    """Condemn blobs of any age, which nothing may refer to any more; the sweep removes what is left.
 
     Returns those whose bytes may be removed once this is committed.
     """
@@ -41,20 +41,20 @@ def condemn(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> list[str]:
 
 
 def old_inputs(tx: Transaction, *, created_before: int, after: str, limit: int) -> list[tuple[str, str]]:
-    """Inputs with their accounts, oldest first, from an id on."""
+    """Inputs with their accounts, oldest first, starting after an id."""
     return store.old_inputs(tx, created_before, after, limit)
 
 
 def inputs_of_ended(tx: Transaction, *, ended_before: int, after: str, limit: int) -> list[tuple[str, str]]:
-    """Inputs that came with jobs which have ended, with their accounts, from an id on."""
+    """Inputs sent with jobs that have ended, with their accounts, starting after an id."""
     return store.inputs_of_ended(tx, ended_before, after, limit)
 
 
 def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[str]:
     """Remove the bytes of condemned blobs, then their rows; returns what could not be removed.
 
-    A failure does not stop the others, unless failures take long: then the store is unreachable. While a
-    backup is in progress nothing is removed and nothing counts as failed: upkeep removes it afterwards.
+    A failure does not stop the others unless failures take long: then the store is unreachable. While a
+    backup is in progress nothing is removed and nothing counts as failed: upkeep removes the bytes later.
     """
     if not blob_ids or database.read(backups.is_under_way):
         return []

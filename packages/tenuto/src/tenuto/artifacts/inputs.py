@@ -1,6 +1,6 @@
-"""Inputs: what callers upload for recognition. How much an account may store, recording one, finding it.
+"""Inputs: what callers upload for recognition. Checks the quota, records inputs and finds them.
 
-The bytes are admitted before (`uploads`); a row here says that they are durable and sound.
+The bytes have been admitted by `uploads`; a row here says that they are durable and sound.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What was measured of an upload when its bytes were admitted; stored as its metadata."""
+    """Measurements of an upload, made when its bytes were admitted; stored as its metadata."""
 
     duration_ms: int
     sample_rate: int
@@ -47,7 +47,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """What a job freezes of its input."""
+    """The facts about its input that a job freezes."""
 
     artifact_id: str
     blob_id: str
@@ -55,10 +55,10 @@ class Bound(msgspec.Struct, frozen=True):
     sample_rate: int
     channels: int
     name: str | None = None
-    """What the caller's file was called: for the job's title, not for its attempts."""
+    """The name of the caller's file: for the job's title, not for its attempts."""
 
     def frozen(self) -> dict[str, str | int]:
-        """What an attempt needs; exactly this, for a worker of an earlier version takes no more."""
+        """What an attempt needs, and no more: a worker of an earlier version refuses other fields."""
         return {
             "artifact_id": self.artifact_id,
             "blob_id": self.blob_id,
@@ -71,7 +71,7 @@ class Bound(msgspec.Struct, frozen=True):
 def check_quota(
     tx: Transaction, account_id: str, *, size_bytes: int, limit_bytes: int, limit_files: int
 ) -> None:
-    """RateLimited when the account would then store more than it may; a limit of 0 means unlimited."""
+    """Raise RateLimited if this would exceed the account's storage limits; a limit of 0 means unlimited."""
     stored = store.stored(tx, account_id)
     if limit_files and stored.files >= limit_files:
         message = f"this account stores {limit_files} uploads, its limit; erase inputs or delete voices"
@@ -96,7 +96,7 @@ def add_input(
 ) -> str:
     """Record an upload whose bytes are durable and were admitted; returns its id. `name`: of the file.
 
-    `artifact_id`, if it was made before: something else that is recorded with the input names it already.
+    `artifact_id` is given if something else that is recorded with the input already names it.
     """
     operations.add_blob(tx, blob, now_ms=now_ms)
     artifact_id = artifact_id or ids.new("artifact")
@@ -118,18 +118,18 @@ def add_input(
 
 
 def send_with_job(tx: Transaction, artifact_ids: Sequence[str], *, job_id: str) -> None:
-    """These came with the job, in one request: they are erased some time after it has ended."""
+    """Mark inputs that came in one request with the job: they are erased some time after it has ended."""
     for artifact_id in artifact_ids:
         store.send_with_job(tx, artifact_id, job_id)
 
 
 def get_input(tx: Transaction, *, account_id: str, artifact_id: str) -> Input:
-    """The input. NotFound for foreign ids exactly as for missing ones."""
+    """The input. NotFound for other accounts' ids exactly as for missing ones."""
     return _shown(_own(tx, account_id, artifact_id))
 
 
 def uploaded(tx: Transaction, *, account_id: str, artifact_id: str) -> Input:
-    """An input that an upload made before. Erased: its bytes are gone, so no job could name it."""
+    """An input that an earlier upload made. Erased: its bytes are gone, so no job could name it."""
     own = _own(tx, account_id, artifact_id)
     if own.erased_at is not None:
         raise Erased("the recording that this Idempotency-Key uploaded was erased; send it under a new key")
@@ -137,12 +137,12 @@ def uploaded(tx: Transaction, *, account_id: str, artifact_id: str) -> Input:
 
 
 def is_usable(tx: Transaction, *, account_id: str, artifact_id: str, media_type: str) -> bool:
-    """Whether a job of this account may name it: its own upload, of this type, not erased, no result."""
+    """Whether a job of this account may name it: an upload of its own, of this type, not erased."""
     return _usable(tx, account_id, artifact_id, media_type, store.input_artifact) is not None
 
 
 def bind_input(tx: Transaction, *, account_id: str, artifact_id: str, media_type: str) -> Bound | None:
-    """What a job freezes of its input, locked until the transaction ends; None when it can't be used."""
+    """What a job freezes of its input, locked until the transaction ends; None if it can't be used."""
     own = _usable(tx, account_id, artifact_id, media_type, store.locked_input)
     if own is None:
         return None

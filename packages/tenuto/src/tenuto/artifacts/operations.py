@@ -1,4 +1,4 @@
-"""What can be done with artifacts and blob rows: record, offer, open, sweep.
+"""Operations on artifacts and blob rows: record, open, sweep.
 
 The bytes themselves are in `blobs`; a row here says that they are durable.
 """
@@ -12,16 +12,16 @@ from tenuto.errors import ArtifactUnavailable, Erased, NotFound, Stale, Swept
 from tenuto.ids import Ids
 
 ORPHAN_AGE_MS = 24 * 3600 * 1000
-"""Bytes without a reference are swept when they are older: far longer than any write takes."""
+"""Unreferenced bytes are swept once they are older than this: far longer than any write takes."""
 
 PAGE_BLOBS = 2_000
-"""How many rows of blobs one transaction checks for references."""
+"""How many blob rows one transaction checks for references."""
 SWEEP_BATCH = 200
 SWEEP_EVERY_MS = 3600 * 1000
 
 
 class Opened(Struct, frozen=True):
-    """An artifact that may be sent: what its headers say, and where the bytes are."""
+    """An artifact that may be sent: the values of its response headers, and where the bytes are."""
 
     artifact_id: str
     media_type: str
@@ -29,7 +29,7 @@ class Opened(Struct, frozen=True):
 
 
 def add_blob(tx: Transaction, blob: BlobRecord, *, now_ms: int) -> None:
-    """Record bytes that are durable. Swept: they were too old by now, and may be gone."""
+    """Record durable bytes. Swept: they went unrecorded for too long, and may be gone."""
     if store.add_blob(tx, blob, now_ms) == 0:
         assert blob_record(tx, blob.blob_id) is None, "an id is used for one write"
         raise Swept
@@ -46,7 +46,7 @@ def add_result(
     metadata: str,
     now_ms: int,
 ) -> str:
-    """The artifact of a job that succeeds in this very transaction. Stale: the blob was condemned."""
+    """Add the artifact of a job that succeeds in this transaction. Stale: the blob was condemned."""
     blob = store.usable_blob(tx, blob_id)
     if blob is None:
         raise Stale
@@ -65,7 +65,7 @@ def add_result(
 
 
 def open_artifact(tx: Transaction, *, account_id: str, artifact_id: str) -> Opened:
-    """What a download needs. NotFound for foreign ids exactly as for missing ones."""
+    """What a download needs. NotFound for other accounts' ids exactly as for missing ones."""
     artifact = store.artifact(tx, artifact_id, account_id)
     if artifact is None:
         raise NotFound
@@ -83,12 +83,12 @@ def blob_record(tx: Transaction, blob_id: str) -> BlobRecord | None:
 
 
 def begin_sweep(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
-    """True for the one worker whose turn it is. A start in the future is a wrong clock's: ignored."""
+    """True for the one worker that is to sweep. A last start in the future (a wrong clock) is ignored."""
     return store.begin_sweep(tx, worker_id, began_before=now_ms - SWEEP_EVERY_MS, now_ms=now_ms) == 1
 
 
 def page_of_blobs(tx: Transaction, after: str) -> str | None:
-    """The last id of the page of blobs after this one; None: there are no more."""
+    """The last id of the page of blobs that follows this id; None: there are no more."""
     return store.page_end(tx, after, PAGE_BLOBS)
 
 
@@ -108,7 +108,7 @@ def condemn_orphans(tx: Transaction, *, now_ms: int, page: tuple[str, str | None
 
 
 def condemn_rowless(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> int:
-    """The same for bytes that never got a row (their writer died); returns how many were condemned."""
+    """The same for bytes that never got a row as their writer died; returns how many were condemned."""
     return sum(store.condemn_rowless(tx, blob_id, now_ms) for blob_id in blob_ids)
 
 
@@ -120,7 +120,7 @@ def condemned(tx: Transaction) -> list[str]:
 
 
 def forget_condemned(tx: Transaction, blob_ids: list[str]) -> None:
-    """Last step: the bytes are gone, rows are deleted; those of bytes never recorded stay as a mark."""
+    """Last step, after the bytes are gone: delete the rows; those of bytes never recorded stay as marks."""
     for blob_id in blob_ids:
         if store.remove_condemned(tx, blob_id) == 0:
             store.mark_removed(tx, blob_id)
@@ -132,12 +132,12 @@ def is_known(tx: Transaction, blob_id: str) -> bool:
 
 
 def known(tx: Transaction, blob_ids: list[str]) -> set[str]:
-    """The same of many."""
+    """Which of these blobs have a row, likewise."""
     return set(store.known(tx, blob_ids))
 
 
 def blob_records(tx: Transaction, after: str, limit: int) -> list[BlobRecord]:
-    """The blobs that are not condemned, by id, from an id on."""
+    """The blobs that are not condemned, ordered by id, starting after an id."""
     return store.blobs_after(tx, after, limit)
 
 

@@ -1,8 +1,8 @@
-"""A database knows its store of bytes, and the store its database: both hold the same random id.
+"""Pairing a database with its store of bytes: both hold the same random id.
 
 Rows name bytes, and the sweep removes bytes that no row names, so a database beside the wrong store loses or
 destroys content. The first start writes the id into the store and then into the database; every later start
-compares them. A service that was restored has none yet and takes one when its bytes are seen to be there.
+compares them. A restored service has no id yet and is paired once its bytes are seen to be there.
 """
 
 from tenuto.artifacts import store
@@ -12,28 +12,28 @@ from tenuto.errors import ArtifactUnavailable, BucketMissing, CorruptBlob, Opera
 from tenuto.ids import Ids
 
 SAMPLED = 20
-"""How many of the oldest blobs, and of the newest, are looked up before ids are assigned; one is enough."""
+"""How many of the oldest and newest blobs are looked up before ids are assigned; finding one is enough."""
 ANY_AGE_MS = 1 << 62
 
 
 def pair(
     database: Database, blobs: BlobStore, ids: Ids, *, place: str, now_ms: int, before_ms: int = ANY_AGE_MS
 ) -> None:
-    """Compare the two ids, and give both one where neither has any. `place` is the store, for people.
+    """Compare the two ids, or assign one to both if neither has any. `place` names the store in messages.
 
-    `before_ms`: younger bytes are not another database's. A process whose store did not answer at its start
-    has written some by the time it does, and their rows come after them.
+    `before_ms`: younger bytes cannot be another database's. A process whose store was unreachable at its
+    start may have written some by the time it answers, and their rows follow later.
 
-    Raises OperatorError where they do not belong together, StoreUnreachable where the store does not answer.
+    Raises OperatorError if the two do not belong together, StoreUnreachable if the store does not answer.
     """
     if database.read(store.paired) is None:
         stranger = _stranger(database, blobs, place, before_ms)
         if stranger is None:
-            # The store first: whoever finds an id in the database knows that some store holds it.
+            # The store first: an id in the database then implies that some store holds it.
             named = _store_id(blobs) or blobs.name_store(ids.new("store"))
             database.write(lambda tx: store.pair(tx, named, now_ms))
         elif database.read(store.paired) is None:
-            # Asked once more: the bytes may be those of another process that has paired the two meanwhile.
+            # Read again: the bytes may come from another process that has paired the two meanwhile.
             raise OperatorError(stranger)
     known = database.read(store.paired)
     assert known is not None, "it is paired now, and stays so"
@@ -46,19 +46,19 @@ def is_paired(database: Database) -> bool:
 
 
 def known_id(tx: Transaction) -> str | None:
-    """The id of the store that the database belongs to: another one after a restore."""
+    """The id of the store that the database belongs to; it changes with a restore."""
     return store.paired(tx)
 
 
 def check(database: Database, blobs: BlobStore, *, place: str) -> None:
-    """Compare the two ids and write nothing: an installation without any passes. The same errors."""
+    """Compare the two ids without writing; a database without one passes. Raises the same errors."""
     known = database.read(store.paired)
     if known is not None:
         _compare(known, blobs.store_id(), place)
 
 
 def refuse_missing(database: Database, *, place: str) -> None:
-    """For a store that is not there at all: OperatorError when the database belongs to one."""
+    """For a missing store: raise OperatorError if the database belongs to one."""
     known = database.read(store.paired)
     if known is not None:
         _compare(known, None, place)
@@ -82,7 +82,7 @@ def _compare(known: str, named: str | None, place: str) -> None:
 
 
 def _stranger(database: Database, blobs: BlobStore, place: str, before_ms: int) -> str | None:
-    """Why the two cannot belong together where neither says so: bytes that only one of them knows."""
+    """Why an unpaired database and store cannot belong together: only one of them knows of bytes."""
     sample = database.read(lambda tx: store.sample_blobs(tx, SAMPLED))
     if sample and not any(_is_there(blobs, record) for record in sample):
         return (
@@ -97,7 +97,7 @@ def _stranger(database: Database, blobs: BlobStore, place: str, before_ms: int) 
     return None
 
 
-# Some stores make a bucket when the first object is put into it: one that is missing is an empty one there.
+# Some stores create a bucket with its first object: a missing bucket there counts as an empty one.
 # Elsewhere the id cannot be written, and nothing is paired.
 
 

@@ -1,7 +1,7 @@
 """Rows of artifacts, uploads and backups in progress, as the stores here read them.
 
-Bytes are durable before any row names them. A process that dies in between leaves bytes without a row, and
-the sweep removes them a day later. An artifact's row stays for ever; a blob's goes after its bytes, and is
+Bytes are durable before any row names them. A process that dies in between leaves bytes without a row, which
+the sweep removes a day later. An artifact's row stays for ever; a blob's is deleted after its bytes, and is
 read as a `BlobRecord`.
 """
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class ArtifactRow(msgspec.Struct, frozen=True):
-    """An artifact as a download of it needs it."""
+    """What a download needs of an artifact."""
 
     id: str
     """New for each result and each upload."""
@@ -24,28 +24,28 @@ class ArtifactRow(msgspec.Struct, frozen=True):
     blob_id: str | None
     """Where the bytes are; null once erased, in the same transaction."""
     block_crcs: str | None
-    """The checksums of the blob by the block; null once erased."""
+    """The checksums of the blob's blocks; null once erased."""
 
 
 class InputRow(msgspec.Struct, frozen=True):
-    """An upload as its account sees it and as jobs are bound to it. The rest is as in `ArtifactRow`."""
+    """An upload, for its account to see and for jobs to use. The rest is as in `ArtifactRow`."""
 
     id: str
     media_type: str
     size_bytes: int
     sha256: str
     metadata: str
-    """JSON object of what was measured when the bytes were admitted; may be damaged."""
+    """JSON object of the measurements made when the bytes were admitted; may be damaged."""
     blob_id: str | None
     created_at: int
-    """When the upload was recorded; the retention goes by it."""
+    """When the upload was recorded; retention is counted from it."""
     erased_at: int | None
     name: str | None
     """The name of the caller's file, written with the row if the upload gave one; null once erased."""
 
 
 class HeldArtifactRow(msgspec.Struct, frozen=True):
-    """An artifact that is about to be erased, locked. The rest is as in `ArtifactRow`."""
+    """An artifact locked for erasure. The rest is as in `ArtifactRow`."""
 
     id: str
     job_id: str | None
@@ -58,24 +58,24 @@ class StoredRow(msgspec.Struct, frozen=True):
     """What an account stores, added up over its inputs and own voices."""
 
     bytes: int
-    """Not counting what was erased or deleted."""
+    """Without what was erased or deleted."""
     files: int
-    """How many recordings that is."""
+    """The number of recordings."""
 
 
 class UploadRow(msgspec.Struct, frozen=True):
     """What an idempotency key of an upload stands for; written once, with the record that the upload made."""
 
     request_sha256: str
-    """Digest of all that makes the request what it is; another request under the key is refused."""
+    """Digest that identifies the whole request; a different request under the key is refused."""
     record_id: str
-    """The input, voice or ledger line that was made. It may be gone; the key is not used again."""
+    """The input, voice or ledger entry that was made. It may be gone; the key is not used again."""
 
 
 class BackupRow(msgspec.Struct, frozen=True):
     """A backup in progress: as long as the row exists, condemned bytes are not removed."""
 
     id: str
-    """New for each backup; the row is removed when the backup is whole or has failed."""
+    """New for each backup; the row is removed when the backup is complete or has failed."""
     seen_at: int
-    """Written every few seconds. If the process dies it stands still, and upkeep removes the row."""
+    """Written every few seconds. If the process dies it stops changing, and upkeep removes the row."""

@@ -12,7 +12,7 @@ _INPUT = """
 
 
 def add_blob(tx: Transaction, blob: BlobRecord, now_ms: int) -> int:
-    """0 when the id has a row: the sweep's, for an id is used for one write."""
+    """0 if the id has a row: only the sweep can have made it, as an id is used for one write."""
     return tx.run(
         """insert into blob (id, size_bytes, sha256, block_crcs, created_at)
            values (:id, :size_bytes, :sha256, :block_crcs, :now) on conflict (id) do nothing""",
@@ -79,13 +79,13 @@ def artifact(tx: Transaction, artifact_id: str, account_id: str) -> ArtifactRow 
 
 
 def paired(tx: Transaction) -> str | None:
-    """The id of the store of bytes that the database belongs to."""
+    """The id of the store of bytes that the database belongs to, if it is paired."""
     row = tx.one("select id from store where number = 1")
     return None if row is None else str(row["id"])
 
 
 def pair(tx: Transaction, store_id: str, now_ms: int) -> None:
-    """The database belongs to this store from now on, unless another was first."""
+    """Pair the database with this store, unless it already belongs to one."""
     tx.do(
         "insert into store (number, id, paired_at) values (1, :id, :now) on conflict (number) do nothing",
         id=store_id,
@@ -94,7 +94,7 @@ def pair(tx: Transaction, store_id: str, now_ms: int) -> None:
 
 
 def sample_blobs(tx: Transaction, count: int) -> list[BlobRecord]:
-    """`count` of the oldest blobs that must be there, and as many of the newest."""
+    """The `count` oldest blobs that must exist, and as many of the newest."""
     return [
         _blob(row)
         for order in ("asc", "desc")
@@ -107,7 +107,7 @@ def sample_blobs(tx: Transaction, count: int) -> list[BlobRecord]:
 
 
 def begin_sweep(tx: Transaction, worker_id: str, *, began_before: int, now_ms: int) -> int:
-    """1 when this worker is to sweep."""
+    """1 if this worker is to sweep."""
     changed = tx.run(
         """insert into sweep (number, began_at, worker_id) values (1, :now, :worker_id)
            on conflict (number) do nothing""",
@@ -124,7 +124,7 @@ def begin_sweep(tx: Transaction, worker_id: str, *, began_before: int, now_ms: i
 
 
 def page_end(tx: Transaction, after: str, limit: int) -> str | None:
-    """The last of the next `limit` blobs after this one; None when there is none."""
+    """The last of the `limit` blobs that follow this id; None if there are none."""
     row = tx.one(
         """select max(id) as last from (
                select id from blob where id > :after order by id limit :limit) as page""",
@@ -146,7 +146,7 @@ _UNREFERENCED = """b.condemned_at is null and b.created_at < :before
 
 
 def has_unreferenced(tx: Transaction, created_before: int, after: str, last: str) -> bool:
-    """Whether nothing refers to a blob of a page; nobody has to wait for the answer."""
+    """Whether a page has an unreferenced blob; takes no locks."""
     row = tx.one(
         f"select 1 as one from blob b where {_UNREFERENCED} limit 1",  # noqa: S608 (a constant)
         before=created_before,
@@ -159,7 +159,7 @@ def has_unreferenced(tx: Transaction, created_before: int, after: str, last: str
 def unreferenced(
     tx: Transaction, created_before: int, limit: int, *, after: str, last: str | None
 ) -> list[str]:
-    """Blobs of a page that nothing refers to: orphans of a worker that died between bytes and result."""
+    """A page's unreferenced blobs, locked: orphans of workers that died between bytes and result."""
     rows = tx.all(
         f"""select b.id from blob b where {_UNREFERENCED}
             order by b.id limit :limit for update of b skip locked""",  # noqa: S608 (a constant)
@@ -178,7 +178,7 @@ def condemn(tx: Transaction, blob_id: str, now_ms: int) -> int:
 
 
 def condemn_rowless(tx: Transaction, blob_id: str, now_ms: int) -> int:
-    """A row for bytes that have none, so that a late commit of their id fails, even after their removal."""
+    """Add a row for bytes that have none, so that a late commit of their id fails, even once removed."""
     return tx.run(
         """insert into blob (id, size_bytes, sha256, block_crcs, condemned_at, created_at)
            values (:id, 0, '', '', :now, :now)
@@ -199,12 +199,12 @@ def condemned(tx: Transaction, limit: int) -> list[str]:
 
 
 def remove_condemned(tx: Transaction, blob_id: str) -> int:
-    """The row of bytes that were recorded: their writer is done with them."""
+    """Delete the row of bytes that were recorded: their writer is done with them."""
     return tx.run("delete from blob where id = :id and condemned_at is not null and sha256 <> ''", id=blob_id)
 
 
 def mark_removed(tx: Transaction, blob_id: str) -> int:
-    """The row of bytes that were never recorded stays: a writer that was suspended must still find it."""
+    """Keep the row of bytes that were never recorded: a writer that was suspended must still find it."""
     return tx.run(
         "update blob set is_removed = 1 where id = :id and condemned_at is not null and sha256 = ''",
         id=blob_id,
@@ -212,7 +212,7 @@ def mark_removed(tx: Transaction, blob_id: str) -> int:
 
 
 def known(tx: Transaction, blob_ids: list[str]) -> list[str]:
-    """Those of some blobs that have a row."""
+    """Which of these blobs have a row."""
     named = {f"id_{number}": blob_id for number, blob_id in enumerate(blob_ids)}
     places = ", ".join(f":{name}" for name in named)
     rows = tx.all(f"select id from blob where is_removed = 0 and id in ({places})", **named)  # noqa: S608
@@ -251,7 +251,7 @@ def blobs_after(tx: Transaction, after: str, limit: int) -> list[BlobRecord]:
 
 
 def users(tx: Transaction, blob_id: str) -> list[str]:
-    """The ids of what refers to a blob."""
+    """The ids of the records that refer to a blob."""
     rows = tx.all(
         """select id from artifact where blob_id = :id union select job_id from artifact where blob_id = :id
            union select id from attempt where blob_id = :id union select id from voice where blob_id = :id
@@ -278,7 +278,7 @@ def upload(tx: Transaction, key_id: str, idempotency_key: str) -> UploadRow | No
 def bind_upload(
     tx: Transaction, *, key_id: str, idempotency_key: str, request_sha256: str, record_id: str, now_ms: int
 ) -> bool:
-    """False when the key is bound already."""
+    """False if the key is bound already."""
     changed = tx.run(
         """insert into upload_key (key_id, idempotency_key, request_sha256, record_id, created_at)
            values (:key_id, :idempotency_key, :request_sha256, :record_id, :now)
@@ -293,7 +293,7 @@ def bind_upload(
 
 
 def stored(tx: Transaction, account_id: str) -> StoredRow:
-    """What the account has uploaded and not erased or deleted, inputs and own voices."""
+    """The total of the account's inputs and own voices that were not erased or deleted."""
     sums = records.one(
         tx,
         StoredRow,
@@ -315,7 +315,7 @@ def input_artifact(tx: Transaction, artifact_id: str, account_id: str) -> InputR
 
 
 def locked_input(tx: Transaction, artifact_id: str, account_id: str) -> InputRow | None:
-    """The same, locked against whoever erases it."""
+    """The same, locked against erasure."""
     return records.one(tx, InputRow, f"{_INPUT} for update", id=artifact_id, account_id=account_id)
 
 
@@ -331,7 +331,7 @@ def locked_artifact(tx: Transaction, artifact_id: str, account_id: str) -> HeldA
 
 
 def erase(tx: Transaction, artifact_id: str, now_ms: int) -> int:
-    """0 when it was erased before."""
+    """0 if it was erased before."""
     return tx.run(
         """update artifact set blob_id = null, name = null, erased_at = :now
            where id = :id and erased_at is null""",
@@ -341,7 +341,7 @@ def erase(tx: Transaction, artifact_id: str, now_ms: int) -> int:
 
 
 def results(tx: Transaction, job_id: str) -> list[tuple[str, str]]:
-    """The artifact of a job and its blob, unless it is erased; looked up by the job, which has an index."""
+    """A job's artifact and its blob, unless erased; looked up through the job's row, which is indexed."""
     rows = tx.all(
         """select a.id, a.blob_id from job j join artifact a on a.id = j.artifact_id
            where j.id = :job_id and a.erased_at is null""",
@@ -351,7 +351,7 @@ def results(tx: Transaction, job_id: str) -> list[tuple[str, str]]:
 
 
 def old_inputs(tx: Transaction, created_before: int, after: str, limit: int) -> list[tuple[str, str]]:
-    """Inputs, by their ids, with the accounts that uploaded them."""
+    """Inputs, ordered by id, with the accounts that uploaded them."""
     rows = tx.all(
         """select id, account_id from artifact
            where job_id is null and erased_at is null and created_at < :before and id > :after
@@ -368,7 +368,7 @@ def send_with_job(tx: Transaction, artifact_id: str, job_id: str) -> None:
 
 
 def inputs_of_ended(tx: Transaction, ended_before: int, after: str, limit: int) -> list[tuple[str, str]]:
-    """Inputs that came with jobs which ended earlier, by their ids, with the accounts that sent them."""
+    """Inputs sent with jobs that ended earlier, ordered by id, with the accounts that sent them."""
     rows = tx.all(
         """select a.id, a.account_id from artifact a join job j on j.id = a.sent_with_job_id
            where a.sent_with_job_id is not null and a.erased_at is null and a.id > :after
@@ -386,7 +386,7 @@ def add_backup(tx: Transaction, backup_id: str, now_ms: int) -> None:
 
 
 def see_backup(tx: Transaction, backup_id: str, now_ms: int) -> int:
-    """The value always changes, also where the clock was set back: the change is the beat."""
+    """Change `seen_at` in any case, even if the clock was set back: the change is the heartbeat."""
     return tx.run(
         "update backup set seen_at = case when seen_at < :now then :now else seen_at + 1 end where id = :id",
         id=backup_id,

@@ -1,6 +1,6 @@
-"""Uploads: their bytes stored and inspected in one pass, and the same record for the same `Idempotency-Key`.
+"""Uploads: bytes stored and inspected in one pass, and the same record for the same `Idempotency-Key`.
 
-What the record is, an input or a voice, is not known here; a digest over the whole request distinguishes
+Whether the record is an input or a voice is not known here; a digest of the whole request distinguishes
 uploads, so one key never serves two kinds of them. Nothing is kept of an upload that is refused.
 """
 
@@ -17,14 +17,14 @@ from tenuto.errors import ChecksumMismatch, Fault, IdempotencyConflict, InvalidR
 from tenuto.media.flac import FlacInvalid, FlacSummary, Inspection
 
 PIECE_BYTES = 64 * 1024
-"""Inspected at a time. In a recording this takes 0.2 ms of a processor, in frames of a few samples 20 ms."""
+"""Inspected at a time: takes 0.2 ms of CPU time for a recording, 20 ms for frames of a few samples."""
 DENSE_S = 0.002
 """A piece that takes longer is dense: few files are, unless they were made to overload the service."""
 REST_FACTOR = 3
-"""A dense piece is followed by a rest that is this many times as long as its inspection."""
+"""A dense piece is followed by a pause this many times as long as its inspection."""
 
 _resting = threading.Lock()
-"""Held during a rest: dense uploads share a quarter of the interpreter, however many there are."""
+"""Held during a pause: all dense uploads together take at most a third of the interpreter."""
 
 
 def admit_flac(
@@ -32,7 +32,7 @@ def admit_flac(
 ) -> tuple[BlobRecord, FlacSummary]:
     """Store the bytes and inspect them, in a thread of the upload's own.
 
-    What `blocks` raises is passed on, and nothing is stored then. `expected_sha256`: what was promised.
+    What `blocks` raises is passed on, and nothing is stored then. `expected_sha256`: as the caller gave it.
 
     Raises ChecksumMismatch, InvalidRequest (what is wrong with the FLAC), StorageFailed.
     """
@@ -59,7 +59,7 @@ def request_sha256(*parts: str) -> str:
 
 
 def find_upload(tx: Transaction, *, key_id: str, idempotency_key: str, request_sha256: str) -> str | None:
-    """The record that this upload made before. IdempotencyConflict: the key belongs to another upload."""
+    """The record that this upload made earlier. IdempotencyConflict: the key belongs to another upload."""
     upload = store.upload(tx, key_id, idempotency_key)
     if upload is None:
         return None
@@ -71,9 +71,9 @@ def find_upload(tx: Transaction, *, key_id: str, idempotency_key: str, request_s
 def bind_upload(
     tx: Transaction, *, key_id: str, idempotency_key: str, request_sha256: str, record_id: str, now_ms: int
 ) -> str:
-    """Bind the key to a record made in this very transaction; returns the record that the key stands for.
+    """Bind the key to a record made in this transaction; returns the record that the key stands for.
 
-    Another id than `record_id` is that of an upload which was first: then nothing of this one may be kept.
+    If it is not `record_id`, another upload was first: then nothing of this one may be kept.
     """
     bound = store.bind_upload(
         tx,
@@ -100,7 +100,7 @@ def _inspected(blocks: Iterable[bytes], inspection: Inspection) -> Iterator[byte
 
 
 def _rest_after(took_s: float) -> None:
-    """The inspection holds the interpreter, which the other requests of this process need."""
+    """Pause after a dense piece: inspection holds the interpreter, which other requests need."""
     if took_s > DENSE_S:
         with _resting:
             time.sleep(took_s * REST_FACTOR)
@@ -111,7 +111,7 @@ def _nothing_kept(blobs: BlobStore, blob_id: str) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        # What cannot be removed now has no row, so the sweep removes it.
+        # Bytes that cannot be removed now have no row, so the sweep removes them.
         with suppress(StorageFailed):
             blobs.delete(blob_id)
         raise

@@ -1,1 +1,1 @@
-"""Backups: the records of one moment and the bytes that they refer to, in a folder that is whole, or none."""
+"""Backups: the records of one moment and the bytes that they refer to, in one complete folder or none."""

@@ -1,6 +1,6 @@
-"""What a backup says of itself, with a checksum over it: whatever disagrees with it is not a backup.
+"""The manifest of a backup, with a checksum of its own: a folder that disagrees with it is not a backup.
 
-DIR/manifest.json       this; written last
+DIR/manifest.json       the manifest; written last
 DIR/rows/NAME.jsonl     a table: a line with its columns, then a line for each row
 DIR/blobs/XX/blob_…     the bytes, as in a data folder
 """
@@ -26,7 +26,7 @@ MAX_BYTES = 16 * 1024 * 1024
 
 _Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 _Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-# Names of files beside, so nothing that leads elsewhere; names of SQL, so nothing that needs quoting.
+# Names become file names, so nothing that leads elsewhere, and SQL names, so nothing that needs quoting.
 _Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,62}\Z")]
 _Id = r"_[0-7][0-9a-hjkmnp-tv-z]{25}\Z"
 
@@ -40,7 +40,7 @@ class TableFile(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """All that must agree before a backup is believed."""
+    """Everything that must agree before a backup is trusted."""
 
     backup_id: Annotated[str, Meta(pattern=f"^backup{_Id}")]
     created_at: Annotated[int, Meta(ge=0, lt=253_402_300_800_000)]
@@ -48,15 +48,15 @@ class Manifest(msgspec.Struct, frozen=True):
     program: Annotated[str, Meta(pattern=r"^[ -~]{1,80}\Z")]
     dialect: Annotated[str, Meta(pattern="^(sqlite|postgresql)\\Z")]
     migrations: dict[Annotated[str, Meta(pattern=r"^[0-9]{4}[a-z0-9_]{0,80}\Z")], _Sha256]
-    """What had been applied, with the SHA-256 of each file."""
+    """The migrations that had been applied, with the SHA-256 of each file."""
     tables: dict[_Name, TableFile]
     blobs: _Count
     blob_bytes: _Count
     left_out: list[Annotated[str, Meta(pattern=f"^blob{_Id}")]] = msgspec.field(default_factory=list)
-    """Blobs that were missing or damaged already, and that the operator chose to do without."""
+    """Blobs that were already missing or damaged, and that the operator chose to leave out."""
 
     def write(self, folder: Path) -> None:
-        """Durably, and as a whole."""
+        """Write it durably and atomically."""
         fields = msgspec.to_builtins(self) | {"format": FORMAT}
         content = json.dumps(fields | {"sha256": _digest(fields)}, indent=1, ensure_ascii=False).encode()
         unfinished = folder / (NAME + ".tmp")
@@ -70,7 +70,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a whole backup. Raises OperatorError."""
+    """The manifest of a complete backup. Raises OperatorError."""
     try:
         with open_regular(folder / NAME) as file:
             content = file.read(MAX_BYTES)
@@ -96,7 +96,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A file to be read, and no link, pipe or device that a stranger has put in its place. OSError."""
+    """Open a file for reading; OSError for a link, pipe or device that a stranger has put in its place."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -105,12 +105,12 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def open_new(path: Path) -> Any:
-    """A file that was not there, for its owner alone."""
+    """Create a file, which must not exist, for its owner alone."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
 
 
 def make_folder(folder: Path) -> None:
-    """A folder for its owner alone, and its name durable."""
+    """Make a folder for its owner alone, and make its name durable."""
     folder.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder.parent)
 

@@ -1,7 +1,7 @@
 """Restoring a backup into an empty place, on either database. All of it is verified before a byte is written.
 
-Bytes first, then all rows in one transaction. Until it is finished a file in the data folder says so: nothing
-else starts there, and the same restore run again continues where it was.
+Bytes first, then all rows in one transaction. Until it is finished, a file marks the data folder: nothing
+else starts there, and running the same restore again continues where it stopped.
 """
 
 import os
@@ -28,7 +28,7 @@ Tell = Callable[[str], None]
 
 
 def verify(folder: Path) -> Manifest:
-    """The manifest of a backup of which every row and byte is as it says. Raises OperatorError."""
+    """Check every row and byte of a backup against its manifest, and return that. Raises OperatorError."""
     manifest = read_manifest(folder)
     migrations.check_known(manifest.migrations)
     tables = _tables(frozenset(manifest.migrations))
@@ -54,7 +54,7 @@ def verify(folder: Path) -> Manifest:
 
 
 def _tables(applied: frozenset[str]) -> dict[str, Table]:
-    """The tables that a backup of a database with these migrations may have: seen in an empty one."""
+    """The tables that a backup with these migrations may have, read from an empty database."""
     with TemporaryDirectory(prefix="tenuto-") as folder:
         database = open_database("sqlite:///empty.db", folder=Path(folder))
         with closing(database):
@@ -64,7 +64,7 @@ def _tables(applied: frozenset[str]) -> dict[str, Table]:
 
 
 def claim(place: Path, manifest: Manifest) -> bool:
-    """Take an empty data folder for this restore; true when an earlier one of this backup is gone on with.
+    """Claim an empty data folder for this restore; true if an earlier restore of this backup is resumed.
 
     Raises OperatorError for a folder that holds anything else.
     """
@@ -88,13 +88,13 @@ def claim(place: Path, manifest: Manifest) -> bool:
 
 
 def release(place: Path) -> None:
-    """The folder may be used, or is empty again."""
+    """Remove the mark: the folder is ready for use, or empty again."""
     (place / MARK).unlink(missing_ok=True)
     sync_folder(place)
 
 
 def refuse_unfinished(place: Path) -> None:
-    """Raises OperatorError for a data folder in which a restore has not come to its end."""
+    """Raises OperatorError for a data folder that holds an unfinished restore."""
     if (place / MARK).exists():
         raise OperatorError(
             f"{place} holds an unfinished restore; run `tenuto admin restore` with the same backup again"
@@ -102,22 +102,22 @@ def refuse_unfinished(place: Path) -> None:
 
 
 def refuse_others(database: Database, *, resumed: bool) -> None:
-    """Raises OperatorError for a database with tables that an earlier restore has not made."""
+    """Raises OperatorError for a database with tables, unless an earlier restore made them."""
     if not resumed and database.read(lambda tx: schema.tables(tx, database.dialect)):
         raise OperatorError("the database is not empty; a backup is restored into a database of its own")
 
 
 def refuse_bytes(blobs: BlobStore, *, resumed: bool) -> None:
-    """Raises OperatorError for a store with bytes that an earlier restore has not written.
+    """Raises OperatorError for a store with bytes, unless an earlier restore wrote them.
 
-    Two services in one store would each sweep away what only the other one knows.
+    Two services in one store would each sweep away the bytes that only the other knows.
     """
     if not resumed and (blobs.store_id() is not None or any(True for _ in blobs.ids(ANY_AGE_MS))):
         raise OperatorError("the store of bytes is not empty; a backup is restored into a prefix of its own")
 
 
 def fill(folder: Path, manifest: Manifest, database: Database, blobs: BlobStore, *, tell: Tell) -> None:
-    """Bytes, then rows, of a verified backup. Run again after it was killed, it continues."""
+    """Write the bytes, then the rows, of a verified backup. Run again after it was killed, it continues."""
     failpoints.hit("restore.before_blobs")
     _copy(folder, manifest, blobs, tell)
     migrations.migrate(database, only=frozenset(manifest.migrations))
@@ -133,7 +133,7 @@ def fill(folder: Path, manifest: Manifest, database: Database, blobs: BlobStore,
 
 
 def _load(tx: Transaction, dialect: Dialect, folder: Path, manifest: Manifest) -> None:
-    """All rows. Events have no position in this database, whose transactions count from their own number."""
+    """Load all rows. Events lose their positions, which are transaction numbers of the old database."""
     rows.load(tx, dialect, folder / ROWS, manifest.tables)
     if "0007_events_in_order" in manifest.migrations:
         tx.run("update event set position = null where position is not null")
@@ -150,7 +150,7 @@ def _copy(folder: Path, manifest: Manifest, blobs: BlobStore, tell: Tell) -> Non
 
 def _put(source: BlobStore, target: BlobStore, record: BlobRecord) -> None:
     try:
-        check_whole(target, record)  # A restore that was killed had written it.
+        check_whole(target, record)  # A restore that was killed has already written it.
         return
     except ArtifactUnavailable:
         pass

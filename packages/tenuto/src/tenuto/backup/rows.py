@@ -1,6 +1,6 @@
-"""Tables as files: a line of column names, then a line of values for each row. It knows no table by name.
+"""Tables as files: a line of column names, then a line of values for each row. Knows no table by name.
 
-But for those that speak of processes of a machine, which mean nothing in another place.
+Exceptions are the tables about one installation's processes, which mean nothing elsewhere.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ from tenuto.db.schema import Table
 from tenuto.errors import OperatorError
 
 LEFT_OUT = frozenset({"migration", "worker", "worker_model", "backup", "queue_room", "store", "span_export"})
-"""Migrations are in the manifest; workers, backups and exports are processes; a store is the one of another
-place; what is noted of queues is counted again."""
+"""Migrations are in the manifest; workers, backups and exports belong to processes; the store is that of the
+old place; the room in queues is counted anew."""
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""No row that the service writes comes near it."""
+"""No row that the service writes comes close to this."""
 BATCH_ROWS = 500
 BATCH_BYTES = 4 * 1024 * 1024
-"""So much one statement of a restore writes: as many rows, or as many bytes, whichever comes first."""
+"""How much one statement of a restore writes: this many rows or bytes, whichever is reached first."""
 
 
 def dump(database: Database, tx: Transaction, folder: Path) -> dict[str, TableFile]:
@@ -39,7 +39,7 @@ def dump(database: Database, tx: Transaction, folder: Path) -> dict[str, TableFi
 
 
 def load(tx: Transaction, dialect: Dialect, folder: Path, files: dict[str, TableFile]) -> None:
-    """Write every row of the files into tables that are empty, in an order that references allow."""
+    """Write every row of the files into empty tables, in an order that references allow."""
     tables = [table for table in schema.tables(tx, dialect) if table.name not in LEFT_OUT]
     unknown = set(files) - {table.name for table in tables}
     if unknown:
@@ -56,7 +56,7 @@ def is_empty(tx: Transaction, dialect: Dialect) -> bool:
 
 
 def records(folder: Path, table: str) -> Iterator[dict[str, Any]]:
-    """The rows of a file, by column."""
+    """The rows of a table's file, each by column."""
     with path_of(folder, table).open("rb") as file:
         columns = json.loads(file.readline())
         for line in file:
@@ -64,9 +64,9 @@ def records(folder: Path, table: str) -> Iterator[dict[str, Any]]:
 
 
 def check(folder: Path, table: Table, expected: TableFile) -> None:
-    """Raises OperatorError unless the file is what the manifest says, and its rows are what the table takes.
+    """Raises OperatorError unless the file is as in the manifest, and its rows are what the table takes.
 
-    Whoever made the backup may have made its checksums fit: nothing in it is believed for them.
+    A tampered backup may have matching checksums, so they alone prove nothing.
     """
     path = path_of(folder, table.name)
     digest, lines, size_bytes = hashlib.sha256(), 0, 0

@@ -1,8 +1,8 @@
 """Taking a backup while the service runs: the rows of one moment first, then the bytes that they refer to.
 
-It is built in `DIR.unfinished` and gets its name when it is whole and durable. A backup that was killed is
-taken again; what it had copied of the bytes, which never change, is checked and reused. While it runs, bytes
-that are erased stay where they are (`artifacts.backups`).
+It is built in `DIR.unfinished` and renamed when it is complete and durable. A backup that was killed starts
+over; the bytes that it had copied, which never change, are checked and reused. While it runs, erased bytes
+stay where they are (`artifacts.backups`).
 """
 
 import shutil
@@ -37,16 +37,16 @@ SEEN_S = 5.0
 TELL_S = 5.0
 MAX_NAMED = 20
 MAX_LEFT_OUT = 100_000
-"""So many missing or damaged blobs are named by a manifest; where there are more, the store is another's."""
+"""The most missing or damaged blobs that a manifest names; if there are more, the store is the wrong one."""
 KNOWN_AT_ONCE = 500_000
-"""So many names of blobs are in memory: 60 MiB."""
+"""The most blob names held in memory: 60 MiB."""
 ANY_AGE_MS = 1 << 62
 
 Tell = Callable[[str], None]
 
 
 class _Copied(Struct):
-    """How much of the bytes is in the backup."""
+    """How many blobs and bytes are in the backup so far."""
 
     blobs: int = 0
     size_bytes: int = 0
@@ -63,7 +63,7 @@ def take(
     tell: Tell,
     leave_out_damaged: bool = False,
 ) -> Manifest:
-    """A whole backup in a folder that is not there yet. Raises OperatorError, and then it is not there."""
+    """Take a complete backup into a folder that does not exist yet. After an OperatorError there is none."""
     place = _prepare(folder)
     is_resumed = (place / BLOBS).exists()
     backup_id = ids.new("backup")
@@ -105,7 +105,7 @@ def take(
 
 
 def wanted(folder: Path) -> Iterator[BlobRecord]:
-    """The blobs that a backup's rows refer to, or may: all that were not condemned."""
+    """The blobs that a backup's rows may refer to: all that were not condemned."""
     for row in rows.records(folder / ROWS, "blob"):
         if row["condemned_at"] is None:
             record = BlobRecord(row["id"], row["size_bytes"], row["sha256"], row["block_crcs"])
@@ -115,7 +115,7 @@ def wanted(folder: Path) -> Iterator[BlobRecord]:
 
 
 class _Watch:
-    """Reports every few seconds that the backup continues, and notices when it was taken for dead."""
+    """Reports every few seconds that the backup is alive, and notices if it was presumed dead."""
 
     def __init__(self, database: Database, backup_id: str, clock: Clock) -> None:
         self._database, self._backup_id, self._clock = database, backup_id, clock
@@ -125,13 +125,13 @@ class _Watch:
         self._thread.start()
 
     def check(self) -> None:
-        """Raises OperatorError when bytes may have been removed under us."""
+        """Raises OperatorError if bytes may have been removed meanwhile."""
         now_ms = self._clock()
         if self._lost or not self._database.write(lambda tx: backups.see(tx, self._backup_id, now_ms=now_ms)):
             raise OperatorError("the backup stood still for too long and was given up; take it again")
 
     def stop(self) -> None:
-        """Bytes may be removed again; where the database is away, upkeep finds out by itself."""
+        """Allow bytes to be removed again; if the database is unavailable, upkeep finds out by itself."""
         self._stopping.set()
         self._thread.join(timeout=30)
         try:
@@ -147,11 +147,11 @@ class _Watch:
                     lambda tx, now=now_ms: backups.see(tx, self._backup_id, now_ms=now)  # type: ignore[misc]
                 )
             except Unavailable:
-                continue  # It is asked once more before the backup gets its name.
+                continue  # It is checked once more before the backup gets its name.
 
 
 def _prepare(folder: Path) -> Path:
-    """The folder to build in; what is in it of an earlier backup's rows goes."""
+    """The folder to build in, without the rows that an earlier backup left there."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OperatorError(f"{folder} is there already; name a folder that is not")
     place = folder.with_name(folder.name + UNFINISHED)
@@ -198,7 +198,7 @@ def _copy_all(blobs: BlobStore, place: Path, watch: _Watch, tell: Tell) -> tuple
 
 
 def _copy(source: BlobStore, target: DirectoryBlobs, record: BlobRecord) -> None:
-    """Copy a blob, checked, unless an earlier backup that was killed has copied it."""
+    """Copy a blob and check it, unless an earlier backup that was killed has copied it."""
     try:
         check_whole(target, record)
         return
@@ -229,9 +229,9 @@ def _too_many_damaged(damaged: list[str]) -> str:
 
 
 def _forget_strangers(place: Path, count: int) -> None:
-    """Bytes of an earlier backup that was killed, which these rows do not know.
+    """Delete bytes left by an earlier, killed backup that are not in these rows.
 
-    There may be millions: as many passes as it takes for each to have some of the names.
+    There may be millions of names, so each of several passes takes a share of them.
     """
     target, passes = DirectoryBlobs(place / BLOBS), 1 + count // KNOWN_AT_ONCE
     for number in range(passes):
@@ -243,6 +243,6 @@ def _forget_strangers(place: Path, count: int) -> None:
 
 
 def _name(place: Path, folder: Path) -> None:
-    """From here on it is a backup."""
+    """Give the folder its final name: from here on it is a backup."""
     place.rename(folder)
     sync_folder(folder.parent)

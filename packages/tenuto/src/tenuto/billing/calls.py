@@ -1,8 +1,8 @@
-"""Calls of chat and embedding models that have a price: a bound is held, and charged by tokens or released.
+"""Calls of priced chat and embedding models: a maximum is held, then charged by tokens or released.
 
-A call is a row with its hold. One conditional update of its state decides between whoever answers it and the
-upkeep that finds it abandoned: the other changes nothing. What it used is counted in the transaction that
-settles it. It knows no model and no HTTP.
+A call is a row with its hold. One conditional update of its state decides between the process that answers it
+and the upkeep that finds it abandoned: the loser changes nothing. Its usage is counted in the transaction
+that settles it. Knows no model and no HTTP.
 """
 
 from tenuto.billing import operations, store
@@ -16,14 +16,14 @@ from tenuto.errors import CallStillOpen, IdempotencyConflict
 from tenuto.ids import Ids
 
 MOST_LOOKED_AT = 10_000
-"""Open calls that upkeep looks at in one round, the oldest."""
+"""The most open calls, oldest first, that upkeep checks in one round."""
 
 
 def begin(tx: Transaction, ids: Ids, call: CallRow, *, now_ms: int) -> None:
-    """Hold what the call may cost.
+    """Hold the most that the call can cost.
 
     Raises InsufficientBalance; CallStillOpen or IdempotencyConflict if its key belongs to a call that is
-    open or was charged. The call must not be made then.
+    open or was charged. In each case the call must not be made.
     """
     if call.request_key is not None:
         _take_key(tx, call, call.request_key)
@@ -39,7 +39,7 @@ def begin(tx: Transaction, ids: Ids, call: CallRow, *, now_ms: int) -> None:
 
 
 def _take_key(tx: Transaction, call: CallRow, request_key: str) -> None:
-    store.lock(tx, call.account_id)  # Two calls with one key wait for each other here.
+    store.lock(tx, call.account_id)  # Two calls with the same key wait for each other here.
     state = store.state_of_key(tx, call.key_id, request_key)
     if state == "open":
         raise CallStillOpen
@@ -51,9 +51,9 @@ def _take_key(tx: Transaction, call: CallRow, request_key: str) -> None:
 
 
 def settle(tx: Transaction, ids: Ids, call_id: str, used: Used, *, now_ms: int) -> int | None:
-    """Charge the tokens of an open call, at most its hold; the charge in micros. None: it was released.
+    """Charge the tokens of an open call, at most its hold; returns the micros charged. None: it was released.
 
-    May be repeated: what was charged before is not charged again.
+    May be repeated: nothing is charged twice.
     """
     call = store.call(tx, call_id)
     assert call is not None, "a call is written before it is settled"
@@ -71,7 +71,7 @@ def settle(tx: Transaction, ids: Ids, call_id: str, used: Used, *, now_ms: int) 
 
 
 def release(tx: Transaction, ids: Ids, call_id: str, *, now_ms: int, used: Used | None = None) -> bool:
-    """Give the hold of an open call back. False: it is not open. `used` is counted, and costs nothing."""
+    """Release the hold of an open call. False: it is not open. `used` is counted, and costs nothing."""
     if store.void_call(tx, call_id, now_ms) == 0:
         return False
     call = store.call(tx, call_id)

@@ -1,7 +1,7 @@
-"""What happens to money: credit, hold, settle, void, adjust. Each appends one entry.
+"""Operations on money: credit, hold, settle, void, adjust. Each appends one entry.
 
-A hold comes before `queued`, a resolution in the transaction that ends the job; the database allows
-one of each per job. Calls of models that have a price are held and resolved alike (`billing.calls`). An
+A hold comes before the state `queued`, its resolution in the transaction that ends the job; the database
+allows one of each per job. Calls of priced models are held and resolved in the same way (`billing.calls`). An
 amount of 0 writes its entry and locks no account row.
 """
 
@@ -20,13 +20,13 @@ from tenuto.ids import Ids
 def credit(
     tx: Transaction, entry_id: str, *, account_id: str, amount_micros: int, note: str | None, now_ms: int
 ) -> None:
-    """The operator adds credit, or takes some of what is available back (a negative amount).
+    """Add credit for the operator, or take back some of what is available (a negative amount).
 
-    Only once for an `entry_id`: again it changes nothing, so that whoever lost the answer may repeat it.
-    IdempotencyConflict when the id belongs to another line.
+    Applied once per `entry_id`: repeating it changes nothing, so it may be retried after a lost response.
+    IdempotencyConflict if the id belongs to another entry.
 
-    An account has at most MAX_CNY, available and held together: its sums never leave the columns' 64
-    bits, and programs that count in doubles read every balance exactly.
+    An account has at most MAX_CNY, available and held together: its sums always fit the columns' 64
+    bits, and programs that use doubles read every balance exactly.
     """
     if amount_micros == 0:
         raise OperatorError("a credit of 0 changes nothing; give an amount such as 10 or -2.5")
@@ -55,7 +55,7 @@ def credit(
 
 
 class PendingHold(Struct, frozen=True):
-    """A hold whose entry is written; `check` says whether the balance covers it."""
+    """A hold whose entry is written; `check` verifies that the balance covers it."""
 
     tx: Transaction
     entry: Entry
@@ -63,7 +63,7 @@ class PendingHold(Struct, frozen=True):
     """None: nothing is held."""
 
     def check(self) -> None:
-        """Raises InsufficientBalance; everything that the transaction wrote is then undone."""
+        """Raises InsufficientBalance, which undoes everything that the transaction wrote."""
         if self.moved is not None and not self.moved.changed():
             what = "job" if self.entry.call_id is None else "request"
             raise _refusal(self.tx, self.entry.account_id, self.entry.held_micros, what)
@@ -79,8 +79,8 @@ def hold(
     amount_micros: int,
     now_ms: int,
 ) -> PendingHold:
-    """Pre-authorise a job or a call. Its entry is written whether or not the balance covers it: `check` must
-    be called on what this returns before the transaction ends, and more may be sent along before that.
+    """Pre-authorise a job or a call. Its entry is written whether or not the balance covers it: call `check`
+    on the result before the transaction ends; more statements may be sent before that.
     """
     moved = None
     if amount_micros:
@@ -108,8 +108,8 @@ def settle(
     note: str | None = None,
     entry_id: str | None = None,
 ) -> None:
-    """Charge a succeeded job and give the rest of its hold back. If an operator decided it, `note` names
-    them, and `entry_id` is that decision's.
+    """Charge a succeeded job and return the rest of its hold. If an operator decided this, `note` names
+    them, and `entry_id` is the id of the decision.
     """
     hold = _hold_of(tx, job_id)
     entry = Entry(entry_id or ids.new("entry"), "settle", hold.account_id, job_id, note=note)
@@ -132,7 +132,7 @@ def void(
 
 
 def resolve(tx: Transaction, hold: HoldRow, entry: Entry, *, charge_micros: int, now_ms: int) -> None:
-    """End a hold: charge this much of it, give the rest back, and append the entry with both."""
+    """End a hold: charge this much of it, return the rest, and append the entry with both."""
     assert 0 <= charge_micros <= hold.held_micros, "a charge never exceeds its hold"
     rest_micros = hold.held_micros - charge_micros
     if hold.held_micros:
@@ -148,12 +148,12 @@ def resolve(tx: Transaction, hold: HoldRow, entry: Entry, *, charge_micros: int,
 
 
 def remark(tx: Transaction, entry_id: str, *, account_id: str, job_id: str, note: str, now_ms: int) -> None:
-    """A line that moves nothing: it records an operator's decision that leaves the job's money held."""
+    """Append an entry that moves nothing: an operator's decision that leaves the job's money held."""
     store.append(tx, Entry(entry_id, "adjust", account_id, job_id, note=note), now_ms)
 
 
 def is_decided(tx: Transaction, entry_id: str, *, type_: str, job_id: str, note: str) -> bool:
-    """Whether an operator's decision has written its line. IdempotencyConflict when another has its id."""
+    """Whether an operator's decision has written its entry. IdempotencyConflict if another has its id."""
     line = store.entry(tx, entry_id)
     if line is None:
         return False
@@ -163,7 +163,7 @@ def is_decided(tx: Transaction, entry_id: str, *, type_: str, job_id: str, note:
 
 
 def _is_booked(tx: Transaction, entry: Entry) -> bool:
-    """Whether this very line was written before. IdempotencyConflict when another one has its id."""
+    """Whether this same entry was written before. IdempotencyConflict if another has its id."""
     line = store.entry(tx, entry.entry_id)
     if line is None:
         return False

@@ -1,4 +1,4 @@
-"""What an account sees of its money: the balance, and the ledger line by line. Read only."""
+"""An account's view of its money: the balance and the ledger entries. Read-only."""
 
 import msgspec
 
@@ -20,11 +20,11 @@ class Balance(msgspec.Struct, frozen=True):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
-    """A line of the ledger.
+    """An entry of the ledger.
 
-    `amount` is what its type names: credited, adjusted (negative, or 0 where an operator had a job run
+    `amount` is what its type says: credited, adjusted (negative, or 0 if an operator had a job run
     again), held, charged (settle) or released (void).
-    The two changes say what it did to the balance; over all lines they add up to it.
+    The two changes are its effect on the balance, which is their sum over all entries.
     """
 
     id: str
@@ -35,13 +35,13 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     held_change: str
     job_id: str | None
     call_id: str | None
-    """The request to a chat or embedding model that was held for or charged."""
+    """The chat or embedding request that the entry held money for, charged or released."""
     currency: str = "CNY"
     object: str = "ledger_entry"
 
 
 def balance(tx: Transaction, account_id: str) -> Balance:
-    """The balance of an account that there is."""
+    """The balance of an existing account."""
     sums = store.balance(tx, account_id)
     assert sums is not None, "whoever asks has an account"
     total_micros = sums.available_micros + sums.held_micros
@@ -58,7 +58,7 @@ def ledger(
 
 
 def ledger_of_job(tx: Transaction, account_id: str, job_id: str) -> list[LedgerEntry]:
-    """The lines of one of the account's jobs, oldest first; NotFound, for every job has its hold."""
+    """The entries of one of the account's jobs, oldest first. NotFound: there is no such job."""
     entries = [_entry(line) for line in lines_of_job(tx, job_id) if line.account_id == account_id]
     if not entries:
         raise NotFound
@@ -66,7 +66,7 @@ def ledger_of_job(tx: Transaction, account_id: str, job_id: str) -> list[LedgerE
 
 
 def lines_of_job(tx: Transaction, job_id: str) -> list[LedgerLine]:
-    """The lines of a job, oldest first, as they are stored."""
+    """The entries of a job, oldest first, as they are stored."""
     return store.entries_of_job(tx, job_id)
 
 

@@ -11,13 +11,13 @@ class LedgerLine(msgspec.Struct, frozen=True):
     """A line of the ledger: one double entry, whose four amounts sum to zero."""
 
     id: str
-    """Rises with time. Whoever books names the line: a line that is there already is not written again."""
+    """Rises with time. Chosen by the caller of the operation: an entry that exists is not written again."""
     type: str
-    """credit, hold, settle, void or adjust. The database allows one hold and one settle or void for a job."""
+    """credit, hold, settle, void or adjust. The database allows one hold and one settle or void per job."""
     account_id: str
     """Whose balance it changed."""
     job_id: str | None
-    """The job behind it; null for calls, for credits and for what the operator took back."""
+    """The job behind it; null for calls, credits and what the operator took back."""
     available_micros: int
     """What it added to `available`, or took from it."""
     held_micros: int
@@ -25,28 +25,28 @@ class LedgerLine(msgspec.Struct, frozen=True):
     revenue_micros: int
     """What was charged; 0 except in a settlement."""
     funding_micros: int
-    """What came from outside the service: the negative of a credit; else 0."""
+    """What came from outside the service: the negative of a credit or adjustment; else 0."""
     note: str | None
-    """What the operator wrote of it."""
+    """The operator's note on it."""
     created_at: int
-    """When its transaction was begun, by the clock of the machine that did."""
+    """When its transaction began, by the clock of the machine that began it."""
     call_id: str | None
-    """The call of a chat or embedding model behind it; else null."""
+    """The call of a chat or embedding model behind it, if any."""
 
 
 class HoldRow(msgspec.Struct, frozen=True):
-    """What a job holds: its hold line, written in the transaction that queues the job."""
+    """What a job holds: its hold entry, written in the transaction that queues the job."""
 
     account_id: str
-    """Whose balance it is held from."""
+    """The account whose money is held."""
     held_micros: int
     """What is held, and the most that the job can be charged."""
 
 
 class BalanceRow(msgspec.Struct, frozen=True):
-    """The sums of an account's lines, kept beside them so that no request has to add them up.
+    """The sums of an account's entries, stored so that no request has to add them up.
 
-    Both are written in the transaction of each line; `jobs.audit` adds up the lines and compares.
+    Both are written in the transaction of each entry; `jobs.audit` adds up the entries and compares.
     """
 
     available_micros: int
@@ -56,9 +56,9 @@ class BalanceRow(msgspec.Struct, frozen=True):
 
 
 class ChatUsageRow(msgspec.Struct, frozen=True):
-    """What one key used of one model on one day, added up from what processes have written.
+    """One key's usage of one model on one day, summed over what processes have written.
 
-    That is a twentieth of a second after the answers; what a killed process had not written is not counted.
+    They write a twentieth of a second after an answer; what a killed process had not written is not counted.
     """
 
     model: str
@@ -68,22 +68,22 @@ class ChatUsageRow(msgspec.Struct, frozen=True):
     day: str
     """The day in UTC on which the answers finished, as `2026-11-21`."""
     calls: int
-    """Answers, also those whose callers left before the end."""
+    """Answers, including those whose callers disconnected before the end."""
     prompt_tokens: int
     """As the model reported them, or estimated."""
     completion_tokens: int
     """As the model reported them, or estimated."""
     estimated: int
-    """How many of the calls have estimated tokens: their callers left before the model had reported them."""
+    """How many of the calls have estimated tokens: the caller disconnected before the model reported them."""
     charged_micros: int
-    """What those calls were charged that have a price."""
+    """What the priced ones among the calls were charged."""
 
 
 class CallRow(msgspec.Struct, frozen=True):
-    """A call of a model that has a price, as it was begun.
+    """A call of a priced model.
 
-    Written with its hold before the model is asked, resolved in one transaction with the ledger and the
-    usage. If its process dies meanwhile, a worker's upkeep releases it: its caller got no answer.
+    Written with its hold before the model is called, resolved in one transaction with the ledger and the
+    usage. If its process dies in between, a worker's upkeep releases it: its caller got no answer.
     """
 
     id: str
@@ -93,32 +93,32 @@ class CallRow(msgspec.Struct, frozen=True):
     state: str
     """open, settled or void."""
     input_price_micros: int
-    """For a million tokens; frozen here."""
+    """Per million tokens; frozen here."""
     output_price_micros: int
     hold_micros: int
     """The most that it can be charged."""
     charged_micros: int | None = None
     """Set when it is settled."""
     request_key: str | None = None
-    """The caller's Idempotency-Key: no other call of the API key has it that is open or settled."""
+    """The caller's Idempotency-Key: no other open or settled call of the API key has the same."""
 
 
 class OpenCall(msgspec.Struct, frozen=True):
-    """A call that holds money, as upkeep looks at it."""
+    """A call that holds money, as upkeep sees it."""
 
     id: str
     seen_at: int
-    """When it began; nothing else of it changes while it is open."""
+    """When it began; nothing in its row changes while it is open."""
 
 
 class Used(msgspec.Struct, frozen=True):
-    """What chats used together."""
+    """The combined usage of some calls."""
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated_calls: int = 0
-    """Calls whose tokens were estimated: their callers left before the model reported them."""
+    """Calls with estimated tokens: the caller disconnected before the model reported them."""
     charged_micros: int = 0
 
     def __add__(self, other: "Used") -> "Used":

@@ -15,7 +15,7 @@ _CNY = re.compile(r"-?\d{1,10}(\.\d{1,6})?\Z", re.ASCII)
 def charge_micros(price: Price, duration_ms: int | None) -> int:
     """What a succeeded job is charged, never above its hold.
 
-    Per minute: ceil(duration_ms × price / 60,000) on integers, so that no float ever touches money.
+    Per minute: ceil(duration_ms × price / 60,000) in integers: money is never a float.
     PriceInvalid: the job's row has a price that cannot be charged.
     """
     if min(price.price_micros, price.hold_micros) < 0:
@@ -30,26 +30,26 @@ def charge_micros(price: Price, duration_ms: int | None) -> int:
 
 
 def token_charge_micros(price: Price, prompt_tokens: int, completion_tokens: int) -> int:
-    """What a call of a model costs: prices are for a million tokens; a part of a micro counts as one."""
+    """The cost of a call of a model: prices are per million tokens, and fractions of a micro round up."""
     micros = prompt_tokens * price.price_micros + completion_tokens * price.output_price_micros
     return -(-micros // TOKENS_PER_PRICE)
 
 
 def cny(micros: int) -> str:
-    """Six places, as JSON shows every amount: 50000 → "0.050000"."""
+    """An amount with six decimal places, as in all JSON: 50000 → "0.050000"."""
     sign = "-" if micros < 0 else ""
     whole, rest = divmod(abs(micros), MICROS_PER_CNY)
     return f"{sign}{whole}.{rest:06d}"
 
 
 def short_cny(micros: int) -> str:
-    """The same for a sentence, with two places or as many as it takes: 50000 → "0.05"."""
+    """The same for a sentence, with two decimal places or as many as needed: 50000 → "0.05"."""
     text = cny(micros)
     return text[:-4] + text[-4:].rstrip("0")
 
 
 def parse_cny(text: str) -> int:
-    """The micros of an amount such as `12`, `0.05` or `-3.5`; exact, at most six places."""
+    """The micros of an amount such as `12`, `0.05` or `-3.5`; exact, at most six decimal places."""
     if _CNY.match(text) is None or abs(float(text)) > MAX_CNY:
         message = (
             f"{text!r} is not an amount in CNY; write for example 12 or 0.05, at most six decimal places,"

@@ -17,7 +17,7 @@ from tenuto.db import records
 from tenuto.db.database import Deferred, Transaction
 
 _AFTER_ALL = "entrz"
-"""Greater than any id of an entry."""
+"""Greater than any entry id."""
 _LINE = """
     select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, funding_micros, note,
            created_at, call_id
@@ -25,7 +25,7 @@ _LINE = """
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One double entry; the four amounts sum to zero (the database checks it too)."""
+    """One double entry; the four amounts sum to zero (the database checks this too)."""
 
     entry_id: str
     type: str
@@ -55,17 +55,17 @@ def entry(tx: Transaction, entry_id: str) -> LedgerLine | None:
 
 
 def lock(tx: Transaction, account_id: str) -> None:
-    """Nobody else writes to this account until the transaction ends."""
+    """Lock the account against other writers until the transaction ends."""
     tx.one("select id from account where id = :id for update", id=account_id)
 
 
 def move(tx: Transaction, account_id: str, *, available_micros: int, held_micros: int) -> int:
-    """Change both balances, or change no row when one of them would become negative."""
+    """Change both balances, or change no row if one of them would become negative."""
     return ask_move(tx, account_id, available_micros=available_micros, held_micros=held_micros).changed()
 
 
 def ask_move(tx: Transaction, account_id: str, *, available_micros: int, held_micros: int) -> Deferred:
-    """`move`, for who looks at the number of changed rows later."""
+    """`move` for callers that read the number of changed rows later."""
     return tx.ask(
         """update account
            set available_micros = available_micros + :available, held_micros = held_micros + :held
@@ -77,7 +77,7 @@ def ask_move(tx: Transaction, account_id: str, *, available_micros: int, held_mi
 
 
 def add(tx: Transaction, account_id: str, *, available_micros: int, most_micros: int) -> int:
-    """Add to what is available, or change no row when the account would then have more than `most_micros`."""
+    """Add to what is available, or change no row if the account would exceed `most_micros`."""
     return tx.run(
         """update account set available_micros = available_micros + :available
            where id = :id and available_micros + held_micros <= :most - :available""",
@@ -103,7 +103,7 @@ def balance(tx: Transaction, account_id: str) -> BalanceRow | None:
 
 
 def entries(tx: Transaction, account_id: str, *, after: str | None, limit: int) -> list[LedgerLine]:
-    """Newest first; both columns of the index are compared, so that no other one can be taken."""
+    """Newest first; compares both columns of the index, so that the database uses no other index."""
     return records.all_records(
         tx,
         LedgerLine,
@@ -117,7 +117,7 @@ def entries(tx: Transaction, account_id: str, *, after: str | None, limit: int) 
 
 
 def entries_of_job(tx: Transaction, job_id: str) -> list[LedgerLine]:
-    """Oldest first, by three look-ups, each of which has an index."""
+    """Oldest first, by three look-ups, each with its own index."""
     return records.all_records(
         tx,
         LedgerLine,
@@ -188,7 +188,7 @@ def call(tx: Transaction, call_id: str) -> CallRow | None:
 
 
 def state_of_key(tx: Transaction, key_id: str, request_key: str) -> str | None:
-    """`open` or `settled`: the call that this key of a request belongs to. None: the key is free."""
+    """The state of the call with this idempotency key, `open` or `settled`. None: the key is free."""
     row = tx.one(
         "select state from model_call where key_id = :key_id and request_key = :key and state <> 'void'",
         key_id=key_id,
@@ -198,7 +198,7 @@ def state_of_key(tx: Transaction, key_id: str, request_key: str) -> str | None:
 
 
 def settle_call(tx: Transaction, call_id: str, used: Used, now_ms: int) -> int:
-    """1, or 0 when the call is not open any more."""
+    """1, or 0 if the call is no longer open."""
     return tx.run(
         """update model_call
            set state = 'settled', charged_micros = :charged, prompt_tokens = :prompt,
@@ -213,7 +213,7 @@ def settle_call(tx: Transaction, call_id: str, used: Used, now_ms: int) -> int:
 
 
 def void_call(tx: Transaction, call_id: str, now_ms: int) -> int:
-    """1, or 0 when the call is not open any more."""
+    """1, or 0 if the call is no longer open."""
     return tx.run(
         "update model_call set state = 'void', finished_at = :now where id = :id and state = 'open'",
         id=call_id,

@@ -1,4 +1,4 @@
-"""What chats used: recorded by account, key, model and day. Chat is metered and free: no money moves here."""
+"""Usage of chats, recorded by account, key, model and day. No money moves here: see `billing.calls`."""
 
 import datetime
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ from tenuto.db.database import Transaction
 
 
 def day_of(now_ms: int) -> str:
-    """The day in UTC of a moment in milliseconds."""
+    """The UTC day of a time in milliseconds."""
     return datetime.datetime.fromtimestamp(now_ms / 1000, datetime.UTC).date().isoformat()
 
 
 def record_chats(tx: Transaction, uses: Mapping[str, tuple[Use, Used]]) -> None:
-    """Append what was used, each record under its own id; an id that exists already counts once."""
+    """Append usage records, each under its own id; a record that exists already is not counted twice."""
     for usage_id, (use, used) in uses.items():
         store.add_chat_usage(tx, usage_id, use, used)
 

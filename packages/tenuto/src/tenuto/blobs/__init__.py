@@ -1,1 +1,1 @@
-"""Blobs: bytes under an id that is used for one write, checked whenever they are read."""
+"""Blobs: bytes under an id that is used for one write, verified on every read."""

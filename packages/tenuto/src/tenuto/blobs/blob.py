@@ -1,7 +1,7 @@
 """What a blob is, and what every store of blobs does: bytes under an id that is used for one write.
 
-Holds the record of a blob, its checksums and the store's protocol. Knows no place where bytes lie, no rows
-and no artifacts: a caller keeps the record, without which the bytes cannot be read.
+Holds the record of a blob, its checksums and the store's protocol. Knows no storage location, no rows and no
+artifacts: the caller keeps the record, without which the bytes cannot be read.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-# The CRC-32 of zlib, ten times as fast.
+# The same CRC-32 as zlib's, ten times as fast.
 from isal.isal_zlib import crc32
 from msgspec import Struct
 
@@ -23,11 +23,11 @@ _CRC_DIGITS = 8
 _SHA256 = re.compile("[0-9a-f]{64}")
 _HEX = re.compile("[0-9a-f]*")
 IDENTITY = "store.json"
-"""The name of the file, or object, with the store's own id."""
+"""The name of the file, or object, that holds the store's own id."""
 
 
 class BlobRecord(Struct, frozen=True):
-    """What is known of a blob that is durably stored."""
+    """What is known about a durably stored blob."""
 
     blob_id: str
     size_bytes: int
@@ -38,48 +38,48 @@ class BlobRecord(Struct, frozen=True):
 
 
 class BlobStore(Protocol):
-    """A place for blobs, used from any thread; calls block. `tests/blobs` says what each of them owes."""
+    """A store of blobs, used from any thread; calls block. `tests/blobs` tests what each store must do."""
 
     def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
-        """Stores the bytes durably, all or none of them. StorageFailed: none, also when the id is taken.
+        """Stores the bytes durably, all or none of them. StorageFailed: none, for example if the id is taken.
 
-        StoreUnreachableForWrites: whether they are there is not known; the same bytes may be written again.
-        An exception of `content` itself goes through, and then nothing is stored either.
+        StoreUnreachableForWrites: whether they are stored is unknown; the same bytes may be written again.
+        An exception from `content` itself propagates, and nothing is stored then either.
         """
 
     def read(self, record: BlobRecord, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """The bytes from `start` up to `end`, in chunks of at most 1 MiB, each of one block that was checked.
+        """The bytes from `start` up to `end`, in chunks of at most 1 MiB, each from one block, verified.
 
-        The first step raises ArtifactUnavailable if the bytes are not there and CorruptBlob if they are of
-        another size; any step raises CorruptBlob before it gives a byte of a block with another checksum, and
-        StoreUnreachable where it cannot be known what is there: nothing else means that they are missing.
+        The first step raises ArtifactUnavailable if the bytes are missing and CorruptBlob if their size is
+        wrong; any step raises CorruptBlob before it yields a byte of a block with a wrong checksum, and
+        StoreUnreachable if the store cannot say what it has. Only ArtifactUnavailable means missing bytes.
         """
 
     def read_all(self, record: BlobRecord) -> bytes:
-        """The whole, checked like `read`."""
+        """The whole blob, verified as by `read`."""
 
     def delete(self, blob_id: str) -> None:
-        """Removes the bytes durably, and what an interrupted write left; a missing blob is not an error."""
+        """Durably removes the bytes and the remains of interrupted writes; a missing blob is not an error."""
 
     def ids(self, older_than_ms: int) -> Iterator[str]:
-        """Every blob last written before this moment, interrupted writes too, in no order."""
+        """Every blob last written before this time, interrupted writes included, in no particular order."""
 
     def store_id(self) -> str | None:
-        """The id that the store was given; None: it has none yet. StoreUnreachable; OperatorError for a
-        damaged file.
+        """The id that the store was given; None: it has none yet. StoreUnreachable; OperatorError if the file
+        is damaged.
         """
 
     def name_store(self, store_id: str) -> str:
-        """Give the store this id, durably, unless it has one; returns the one that it has."""
+        """Give the store this id, durably, unless it already has one; returns the id that it has."""
 
     def check_location(self) -> None:
-        """Raises StoreUnreachableForWrites when its folder is not the one that was opened: it was moved."""
+        """Raises StoreUnreachableForWrites if its folder is no longer the one that was opened."""
 
 
 class BlobReader(io.RawIOBase):
-    """A stored blob as a file, for libraries that read files from any position; every block is checked.
+    """A stored blob as a file, for libraries that need random access; every block is verified.
 
-    At most a block is in memory. Not for several threads at once. Reading raises what `BlobStore.read` does.
+    Holds at most one block in memory. Not thread-safe. Reading raises what `BlobStore.read` does.
     """
 
     def __init__(self, store: BlobStore, record: BlobRecord) -> None:
@@ -88,7 +88,7 @@ class BlobReader(io.RawIOBase):
         self._position = 0
         self._pieces: Iterator[bytes] = iter(())
         self._piece = memoryview(b"")
-        """What follows at `_at`."""
+        """The bytes that follow at `_at`."""
         self._at = -1
 
     def readable(self) -> bool:
@@ -131,7 +131,7 @@ class Checksums:
         self._crcs: list[int] = []
 
     def add(self, chunk: bytes | memoryview) -> None:
-        """Takes the next bytes into account."""
+        """Adds the next bytes."""
         self._sha256.update(chunk)
         view = memoryview(chunk)
         while view:
@@ -161,7 +161,7 @@ def check_block(record: BlobRecord, index: int, *pieces: bytes) -> None:
 
 
 def is_well_formed(record: BlobRecord) -> bool:
-    """Whether it can be a record at all: of one that a stranger wrote nothing else is known."""
+    """Whether it can be a record at all: one that a stranger wrote may hold anything."""
     if not (isinstance(record.blob_id, str) and is_id(record.blob_id, "blob")):
         return False
     blocks = -(-record.size_bytes // BLOCK_BYTES) if isinstance(record.size_bytes, int) else -1
@@ -174,7 +174,7 @@ def is_well_formed(record: BlobRecord) -> bool:
 
 
 def check_whole(store: BlobStore, record: BlobRecord) -> None:
-    """Reads all of a blob. Raises ArtifactUnavailable, and CorruptBlob if it is not what was recorded."""
+    """Reads all of a blob. Raises ArtifactUnavailable; CorruptBlob if it is not what was recorded."""
     digest = hashlib.sha256()
     for block in store.read(record):
         digest.update(block)
@@ -183,12 +183,12 @@ def check_whole(store: BlobStore, record: BlobRecord) -> None:
 
 
 def identity(store_id: str) -> bytes:
-    """What stands in that file."""
+    """The content of the `IDENTITY` file."""
     return b'{"store_id": "%s"}\n' % store_id.encode("ascii")
 
 
 def read_identity(content: bytes) -> str:
-    """The id in that file. OperatorError says what it should look like."""
+    """The id in the `IDENTITY` file. OperatorError says what the file should look like."""
     try:
         store_id = json.loads(content)["store_id"]
     except (ValueError, TypeError, KeyError):
@@ -199,7 +199,7 @@ def read_identity(content: bytes) -> str:
 
 
 def pieces(content: bytes | Iterable[bytes]) -> Iterator[bytes | memoryview]:
-    """Content of either form as chunks, none of them copied; those of whole bytes have at most 1 MiB."""
+    """Content of either form as chunks, without copying; `bytes` are cut into chunks of at most 1 MiB."""
     if isinstance(content, bytes):
         view = memoryview(content)
         yield from (view[at : at + BLOCK_BYTES] for at in range(0, len(view), BLOCK_BYTES))

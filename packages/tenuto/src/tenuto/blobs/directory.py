@@ -1,7 +1,7 @@
 """Blobs as files in a folder: `ROOT/XX/blob_…`, where XX are the last two characters of the id.
 
-The first characters of an id are its time, so blobs of one hour would share a folder; the last are random.
-Bytes are written to `blob_….tmp` beside their place and renamed when they are durable. Knows no rows: which
+An id begins with its time, so blobs of one hour would share a folder; its last characters are random.
+Bytes are written to `blob_….tmp` in the same folder and renamed when they are durable. Knows no rows: which
 blobs are still wanted is decided elsewhere.
 """
 
@@ -34,15 +34,15 @@ PIECE_BYTES = 1 << 18
 _UNFINISHED = ".tmp"
 _MOVED = "The blob store is no longer where it was opened; the operator must check."
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe in its place must not stop us
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK  # a pipe in its place must not block us
 
 
 class DirectoryBlobs:
-    """A BlobStore in a folder of this machine, shared by any number of threads and processes."""
+    """A BlobStore in a folder on this machine, shared by any number of threads and processes."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        # The folders whose names this process has made durable itself; another may have died before it did.
+        # Folders whose names this process itself made durable; another may have died before doing so.
         self._durable: set[Path] = set()
         with _storage("The folder of blobs cannot be made."):
             _make_durable(root)
@@ -69,7 +69,7 @@ class DirectoryBlobs:
             with _storage("The bytes could not be put in place."):
                 self._finish(unfinished, place)
         except BaseException:
-            # A file that cannot be removed now either is found by the sweep.
+            # If the file cannot be removed now either, the sweep finds it.
             with suppress(OSError):
                 unfinished.unlink()
             raise
@@ -96,7 +96,7 @@ class DirectoryBlobs:
                 pieces = _read_block(descriptor, index, record)
                 check_block(record, index, *pieces)
                 at = index * BLOCK_BYTES
-                while pieces:  # one that was given is held no longer
+                while pieces:  # a piece is dropped once it has been yielded
                     piece = pieces.pop(0)
                     # A slice of a whole piece is the piece itself, not a copy.
                     if wanted := piece[max(start - at, 0) : max(end - at, 0)]:
@@ -122,7 +122,7 @@ class DirectoryBlobs:
         self._check_readable()
         for folder in self._root.iterdir():
             with suppress(NotADirectoryError), os.scandir(folder) as entries:
-                # A write that died between rename and return leaves one name, or two: an id comes once.
+                # A write that was interrupted leaves one name or two: each id is yielded once.
                 old = {
                     entry.name.removesuffix(_UNFINISHED) for entry in entries if _is_old(entry, older_than_ms)
                 }
@@ -147,7 +147,7 @@ class DirectoryBlobs:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            # Unlike a rename, a link does not replace the id that another process has given meanwhile.
+            # Unlike a rename, a link does not replace an id that another process has written meanwhile.
             with suppress(FileExistsError):
                 (self._root / IDENTITY).hardlink_to(unfinished)
             unfinished.unlink()
@@ -155,7 +155,7 @@ class DirectoryBlobs:
         return self.store_id() or store_id
 
     def check_location(self) -> None:
-        """One look at the name. Nothing is made in its place: it would be lost when the folder comes back."""
+        """One `stat` by name. Nothing is created in its place: it would be lost when the folder returns."""
         try:
             is_opened = _which(self._root) == self._opened
         except OSError as error:
@@ -175,7 +175,7 @@ class DirectoryBlobs:
         return self._root / blob_id[-2:] / blob_id
 
     def _create(self, place: Path) -> tuple[int, Path]:
-        """Opens the unfinished file, which only one write of an id can hold."""
+        """Opens the unfinished file, which only one writer of an id can hold."""
         if place.parent not in self._durable:
             place.parent.mkdir(mode=0o700, exist_ok=True)
             sync_folder(self._root)
@@ -184,7 +184,7 @@ class DirectoryBlobs:
         return os.open(unfinished, _CREATE, 0o600), unfinished
 
     def _finish(self, unfinished: Path, place: Path) -> None:
-        # Nobody else can come between the two lines: to write this id one must hold its unfinished file.
+        # No other writer can come in between: to write this id, it must hold the unfinished file.
         if place.exists():
             raise StorageFailed(f"{place.name} was written before; an id is for one write.")
         failpoints.hit("blob.before_rename")
@@ -193,7 +193,7 @@ class DirectoryBlobs:
             failpoints.hit("blob.before_folder_fsync")
             sync_folder(place.parent)
         except OSError:
-            # Whether the name survives a power cut is not known, so the write has failed.
+            # Whether the name would survive a power failure is unknown, so the write has failed.
             with suppress(OSError):
                 place.unlink()
             raise
@@ -208,7 +208,7 @@ def _storage(message: str) -> Iterator[None]:
 
 
 def _which(folder: Path) -> tuple[int, int]:
-    """Which folder it is, by whatever name."""
+    """The identity of a folder, whatever its name."""
     stat = folder.stat()
     return stat.st_dev, stat.st_ino
 
@@ -231,7 +231,7 @@ def _write_all(descriptor: int, chunk: bytes | memoryview) -> None:
 
 
 def _read_block(descriptor: int, index: int, record: BlobRecord) -> list[bytes]:
-    """In pieces, so that who is slow with one need not hold the whole block."""
+    """A block in pieces, so that a slow consumer need not hold the whole block."""
     places = range(index * BLOCK_BYTES, min((index + 1) * BLOCK_BYTES, record.size_bytes), PIECE_BYTES)
     try:
         failpoints.hit("blob.before_read")
@@ -241,7 +241,7 @@ def _read_block(descriptor: int, index: int, record: BlobRecord) -> list[bytes]:
 
 
 def _make_durable(folder: Path) -> None:
-    """Makes a folder and the missing ones above it, and their names durable."""
+    """Makes a folder and its missing parents, and makes their names durable."""
     if not folder.parent.is_dir():
         _make_durable(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)

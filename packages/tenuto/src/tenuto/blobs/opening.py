@@ -1,6 +1,6 @@
-"""The store of blobs that the settings name, and a probe of whether it does what it must.
+"""Opens the store of blobs that the settings name, and probes whether it does what it must.
 
-obstore is loaded only if bytes are kept in a bucket.
+obstore is imported only if bytes are kept in a bucket.
 """
 
 import ssl
@@ -20,7 +20,7 @@ from tenuto.blobs.reasons import reason
 from tenuto.errors import StorageFailed, StoreUnreachableForWrites, TenutoError
 
 _NONE = "none"
-# Any of these lets the client of obstore find keys by itself.
+# With any of these, obstore's client finds credentials by itself.
 _OTHER_WAYS = (
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -29,7 +29,7 @@ _OTHER_WAYS = (
 
 
 def open_store(settings: Settings, environment: Mapping[str, str]) -> BlobStore:
-    """A folder of the data folder, or a bucket. Raises OperatorError; asks no store whether it is there."""
+    """A folder in the data folder, or a bucket. Raises OperatorError; sends no request to a bucket."""
     bucket = bucket_of(settings.blobs)
     if bucket is None:
         return DirectoryBlobs(settings.folder / "blobs")
@@ -43,7 +43,7 @@ def _place(bucket: Bucket, settings: Settings, environment: Mapping[str, str]) -
 
     endpoint = None if settings.s3_endpoint == _NONE else settings.s3_endpoint
     credentials = credentials_from(environment)
-    # On a machine of Amazon's the instance's role is asked for; elsewhere nobody would answer.
+    # On Amazon's machines obstore asks for the instance's role; elsewhere nothing would answer.
     if credentials is None and endpoint is not None and not any(environment.get(way) for way in _OTHER_WAYS):
         raise OperatorError(f"no keys for {settings.blobs}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
@@ -62,7 +62,7 @@ def _place(bucket: Bucket, settings: Settings, environment: Mapping[str, str]) -
 def _certificates(name: str) -> str:
     try:
         certificates = Path(name).expanduser().read_text("ascii")
-        # obstore says what it makes of them when the first request goes out, in words of its own.
+        # obstore would report bad certificates only at the first request, and less clearly.
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=certificates)
         return certificates
     except (OSError, ValueError) as error:
@@ -72,7 +72,7 @@ def _certificates(name: str) -> str:
 
 
 def probe(store: BlobStore, blob_id: str) -> None:
-    """Raises OperatorError, which says what it does not do; nothing is left but what it would not remove."""
+    """Raises OperatorError if the store does not do what it must; leaves only what it failed to remove."""
     step = "written"
     try:
         record = store.write(blob_id, b"probe")
@@ -101,7 +101,7 @@ def _remove(store: BlobStore, blob_id: str) -> None:
     try:
         store.delete(blob_id)
     except StorageFailed:
-        return  # The sweep finds it.
+        return  # The sweep will find it.
 
 
 def _described(error: TenutoError, step: str) -> OperatorError:

@@ -1,6 +1,6 @@
-"""Why a store of bytes failed, in words for its operator. Knows obstore's messages, and asks nobody.
+"""Why a store of bytes failed, in words for its operator. Knows obstore's messages, and sends no requests.
 
-Of an answer it repeats the code alone, as the rest may name keys; of obstore's own words, the network's.
+Of a response it repeats only the code, as the rest may name keys; of obstore's messages, only network errors.
 """
 
 import re
@@ -16,7 +16,7 @@ _SIGNS = (
 
 
 def reason(error: BaseException) -> str:
-    """What it does, such as "says NoSuchBucket" or "fails: No space left on device"."""
+    """What the store does, such as "says NoSuchBucket" or "fails: No space left on device"."""
     if isinstance(error, OSError) and error.strerror:
         return f"fails: {error.strerror}"
     message = str(error)

@@ -1,9 +1,9 @@
 """Blobs as objects of an S3-compatible store: `PREFIX/XX/blob_…`, XX as in a folder.
 
-An object is whole or not there, so there is no name to change when it is durable. What is larger than a part
-goes up in parts, behind a reservation (`blob_….tmp`) that only one write can make and that the sweep finds
-when its writer died. A write is done when the store, asked again, names the bytes that were sent. Knows no
-rows.
+An object is complete or absent, so nothing is renamed when it is durable. Content larger than one part is
+uploaded in parts, under a reservation (`blob_….tmp`) that only one write can make and that the sweep finds
+if its writer died. A write is done when the store, in a second request, confirms the bytes that were sent.
+Knows no rows.
 """
 
 import hashlib
@@ -43,28 +43,28 @@ from tenuto.errors import (
 from tenuto.ids import is_id
 
 PARTS_AT_ONCE = 2
-"""Parts of one write that are under way; with the one that fills they are what a write holds in memory."""
+"""Parts of one write in flight; with the part being filled, they are what a write holds in memory."""
 LISTED_AT_ONCE = 1000
 
 PART_BYTES = 8 << 20
-"""The size of each part but the last; what is not larger goes up as it is. S3 takes 10,000 parts."""
+"""The size of each part but the last; smaller content is sent in one request. S3 allows 10,000 parts."""
 WINDOW_BLOCKS = 4
 WINDOWS_AHEAD = 16
 THREADS = 8
 _RESERVED = ".tmp"
-# What a request raises that failed; for what is not there it is a FileNotFoundError.
+# What a failed request raises; for a missing object it is a FileNotFoundError.
 _FAILED = (BaseError, OSError, RequestFailed)
 
 Fetch = Callable[[int, int], memoryview]
-"""Gives that many blocks from an index on (the last may be shorter); raises what a reader is to see."""
+"""Returns that many blocks from an index on (the last may be shorter); its errors reach the reader."""
 
 
 class Content:
-    """Chunks on their way to the store; at the end it knows their checksums and the tag they should get.
+    """Chunks on their way to the store; at the end it knows their checksums and their expected entity tag.
 
-    Most stores give an object the MD5 of its bytes as its entity tag, or one made of the MD5 of each part:
+    Most stores use the MD5 of an object's bytes as its entity tag, or a hash of the MD5s of its parts:
     https://docs.aws.amazon.com/AmazonS3/latest/API/API_Object.html. Stores that encrypt with their own keys
-    do not: another tag proves nothing, and the same tag proves that the bytes arrived.
+    do not: a different tag proves nothing, the same tag proves that the bytes arrived.
     """
 
     def __init__(self, content: bytes | Iterable[bytes]) -> None:
@@ -74,7 +74,7 @@ class Content:
         self._parts: list[hashlib._Hash] = []
         self.is_over = False
         self.error: BaseException | None = None
-        """What the giver of the chunks raised."""
+        """What the source of the chunks raised."""
 
     def __iter__(self) -> Iterator[bytes | memoryview]:
         return self
@@ -93,7 +93,7 @@ class Content:
         return chunk
 
     def record(self, blob_id: str) -> BlobRecord:
-        """The record of all that has passed."""
+        """The record of all chunks."""
         assert self.is_over
         return self._checksums.record(blob_id)
 
@@ -119,10 +119,10 @@ class Content:
 
 
 class Windows:
-    """Threads that fetch the next few blocks of a blob while the last ones are sent; shared by all readers.
+    """Threads that prefetch the next few blocks of a blob while earlier ones are sent; shared by readers.
 
-    All readers of a process together hold at most `WINDOWS_AHEAD` windows; a reader that gets none continues
-    block by block, because some readers are slow.
+    All readers of a process together hold at most `WINDOWS_AHEAD` windows, which slow readers may occupy; a
+    reader that gets none continues block by block.
     """
 
     def __init__(self) -> None:
@@ -130,17 +130,17 @@ class Windows:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="s3-ahead")
 
     def read(self, fetch: Fetch, first: int, end: int) -> Iterator[tuple[int, memoryview]]:
-        """Blocks from `first` up to `end` in turn, each window with the index of its first block.
+        """Blocks from `first` up to `end` in order, each window with the index of its first block.
 
-        The first window is one block, so that it comes soon; the others end where a part does, or a share
-        of one: stores keep parts together.
+        The first window is one block, so that it arrives soon; the others end at boundaries of parts, or of
+        equal shares of them: stores keep parts together.
         """
         at, size = first, 1
         current: Future[memoryview] | None = None
         coming: Future[memoryview] | None = None
         try:
             while at < end:
-                # A window that no thread has begun to fetch is fetched here: the threads may all be stuck.
+                # A window that no thread has begun to fetch is fetched here, as all threads may be stuck.
                 is_here = current is not None and not current.cancel()
                 window = current.result() if is_here and current is not None else fetch(at, size)
                 next_size = min(WINDOW_BLOCKS - (at + size) % WINDOW_BLOCKS, end - at - size)
@@ -155,7 +155,7 @@ class Windows:
             self._leave(coming)
 
     def _leave(self, window: "Future[memoryview] | None") -> None:
-        """Its place is free, or will be once it is fetched: a call that has begun can't be called back."""
+        """Free its place, now or once it is fetched: a call that has begun can't be cancelled."""
         if window is not None:
             window.cancel()
             window.add_done_callback(lambda _: self._free.release())
@@ -169,7 +169,7 @@ class S3Blobs:
         self._store = client(place)
         self._uploads = Uploads(place)
         self._windows = Windows()
-        # It stands in our reservations: a write that is tried again knows the one that it made itself.
+        # The content of our reservations: a retried write recognises the one that it made itself.
         self._name = secrets.token_hex(16).encode()
         self._writing: set[str] = set()
         self._lock = threading.Lock()
@@ -223,7 +223,7 @@ class S3Blobs:
             failpoints.hit("blob.before_delete")
             obstore.delete(self._store, key)
             if self._has(key + _RESERVED):
-                # The reservation goes last: while it is there, the uploads behind it can be listed again.
+                # The reservation is removed last: while it exists, its uploads can be listed again.
                 self._uploads.end(key)
                 obstore.delete(self._store, key + _RESERVED)
 
@@ -232,7 +232,7 @@ class S3Blobs:
         with _looking("The bucket"):
             for page in obstore.list(self._store, chunk_size=LISTED_AT_ONCE):
                 for listed in page:
-                    # A blob and its reservation follow each other, and an id comes once.
+                    # A blob and its reservation are listed one after the other, and an id is yielded once.
                     name = listed["path"].rpartition("/")[2].removesuffix(_RESERVED)
                     is_old = listed["last_modified"].timestamp() * 1000 < older_than_ms
                     if is_old and name != last and is_id(name, "blob"):
@@ -253,24 +253,24 @@ class S3Blobs:
             try:
                 obstore.put(self._store, IDENTITY, identity(store_id), mode="create", use_multipart=False)
             except _FAILED:
-                # Somebody was first, or it is there and the answer was lost.
+                # Another process was first, or it was written and the response was lost.
                 if not self._has(IDENTITY):
                     raise
         return self.store_id() or store_id
 
     def check_location(self) -> None:
-        """A bucket does not move; only a request shows whether it answers."""
+        """Nothing to check: a bucket does not move, and only a request shows whether it answers."""
 
     def unfinished(self) -> int:
-        """How many uploads below the prefix were begun and are not complete. Raises StoreUnreachable."""
+        """How many uploads under the prefix were begun and not completed. Raises StoreUnreachable."""
         with _looking("The list of uploads"):
             return len(self._uploads.begun(""))
 
     def _put_parts(self, blob_id: str, chunks: Iterator[bytes | memoryview], passing: Content) -> BlobRecord:
-        """The upload is completed after the last chunk, when our checksums are known; or it is ended."""
+        """Upload in parts; completed after the last chunk, when our checksums are known, or else aborted."""
         key = _key(blob_id)
         if self._has(key):
-            # An earlier try of this write whose answer was lost, most likely: it is read rather than sent.
+            # Most likely an earlier try of this write whose response was lost: read it instead of sending it.
             for _ in chunks:
                 pass
             record = passing.record(blob_id)
@@ -298,7 +298,7 @@ class S3Blobs:
 
     @contextmanager
     def _reserved(self, blob_id: str) -> Iterator[None]:
-        """Only one writer of an id comes in here, on all machines; what it leaves unfinished is ended."""
+        """Admit one writer of an id across all machines; uploads that it leaves unfinished are aborted."""
         key, reservation = _key(blob_id), _key(blob_id) + _RESERVED
         with self._lock:
             if blob_id in self._writing:
@@ -308,7 +308,7 @@ class S3Blobs:
             try:
                 obstore.put(self._store, reservation, self._name, mode="create", use_multipart=False)
             except _FAILED as error:
-                # Its answer may have been lost, or it is from an earlier try of this write.
+                # The response may have been lost, or the reservation is from an earlier try of this write.
                 if not self._holds(reservation):
                     raise _taken(blob_id) if isinstance(error, AlreadyExistsError) else error from None
             try:
@@ -318,7 +318,7 @@ class S3Blobs:
                     self._uploads.end(key)
                     obstore.delete(self._store, reservation)
                 raise
-            # A reservation that stays is small, and goes with its blob.
+            # A reservation that stays behind is small, and is removed with its blob.
             with suppress(*_FAILED):
                 obstore.delete(self._store, reservation)
         finally:
@@ -339,7 +339,7 @@ class S3Blobs:
         return True
 
     def _confirm(self, record: BlobRecord, passing: Content, tag: str | None) -> None:
-        """The store says that it holds these bytes, or they are read again."""
+        """Check that the store reports these bytes, or else read them back."""
         head = obstore.head(self._store, _key(record.blob_id))
         is_ours = head["size"] == record.size_bytes and head["e_tag"] == tag
         if not (is_ours and passing.has_tag(tag)):
@@ -349,9 +349,9 @@ class S3Blobs:
                 raise StorageFailed("The store does not give back what was sent to it.") from error
 
     def _settle(self, record: BlobRecord, error: Exception) -> None:
-        """A write that failed, or whose answer was lost: it is done all the same where these bytes are there.
+        """After a failed write or a lost response: the write counts as done if the store has these bytes.
 
-        Raises StorageFailed where others are, and what was raised where none are.
+        Raises StorageFailed if the id is taken by other bytes, and otherwise the write's own error.
         """
         try:
             check_whole(self, record)
@@ -371,7 +371,7 @@ class S3Blobs:
             try:
                 answer = obstore.get(self._store, key, options={"range": (start, end)})
             except BaseError as error:
-                # A range outside of what is there is refused without its size.
+                # A range outside the object is refused without stating its size.
                 if "416" in str(error):
                     _check_size(record, obstore.head(self._store, key)["size"])
                 raise
@@ -381,7 +381,7 @@ class S3Blobs:
 
 @contextmanager
 def _storing(passing: Content | None = None) -> Iterator[None]:
-    """What a request raises becomes an error of ours; what the giver of the bytes raises stays as it is."""
+    """Turn a request's errors into ours; errors from the source of the bytes propagate unchanged."""
     try:
         yield
     except _FAILED as error:
@@ -395,7 +395,7 @@ def _looking(what: str) -> Iterator[None]:
     try:
         yield
     except _FAILED as error:
-        # Without its bucket the store knows nothing of what is there and what is not.
+        # If the bucket is missing, nothing is known about any single object.
         if isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
             raise ArtifactUnavailable(f"{what} is not there.") from error
         kind = BucketMissing if "NoSuchBucket" in str(error) else StoreUnreachable

@@ -1,6 +1,6 @@
 """Where an S3-compatible store is, and how requests are made to it: bucket, prefix, endpoint, credentials.
 
-Makes the client of obstore, and two requests that it cannot make; knows no blobs. No secret is in a repr.
+Creates obstore's client, and makes two requests that it cannot make; knows no blobs. No repr shows a secret.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 from obstore.store import S3Store
 
 MAX_RETRIES = 2
-"""Of a request that was refused or cut; one that stalled has used its time up and is not tried again."""
+"""For a request that was refused or cut off; one that stalled has used up its time and is not retried."""
 CONNECT_S = 5.0
 MAX_ANSWER_BYTES = 4 << 20
 """A page of a listing has at most a thousand uploads."""
@@ -28,7 +28,7 @@ Addressing = Literal["path", "virtual"]
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A pair of keys from the environment, and the token that comes with one that is lent for a while."""
+    """A key pair from the environment, and the session token that comes with a temporary one."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -42,16 +42,16 @@ class S3Location:
     bucket: str
     prefix: str = ""
     endpoint: str | None = None
-    """None: Amazon's own, of the region."""
+    """None: Amazon's own, in the region."""
     region: str = "us-east-1"
     addressing: Addressing = "path"
-    """How the bucket is named: in the path, or as the host's first label, which `endpoint` then has."""
+    """How the bucket is named: in the path, or as the host's first label, which `endpoint` then includes."""
     ca_certificates: str | None = field(default=None, repr=False)
-    """Trusted besides the system's: PEM."""
+    """PEM certificates trusted in addition to the system's."""
     timeout_s: float = 20.0
-    """Of one request, from connecting to the last byte of its answer."""
+    """For one request, from connecting to the last byte of the response."""
     credentials: Credentials | None = None
-    """None: obstore finds them: a web identity, a container's or an instance's role."""
+    """None: obstore finds them, from a web identity or a container's or instance's role."""
 
     @property
     def base_url(self) -> str:
@@ -67,7 +67,7 @@ class S3Location:
 
 
 def credentials_from(environment: Mapping[str, str]) -> Credentials | None:
-    """The standard variables, all or none of them."""
+    """Credentials from the standard variables; None unless both keys are set."""
     key, secret = environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY")
     if not key or not secret:
         return None
@@ -75,18 +75,18 @@ def credentials_from(environment: Mapping[str, str]) -> Credentials | None:
 
 
 def client(place: S3Location) -> S3Store:
-    """A client whose requests end in time. Its paths are relative to the prefix."""
+    """A client whose requests time out. Its paths are relative to the prefix."""
     credentials, timeout = place.credentials, timedelta(seconds=place.timeout_s)
     connect = timedelta(seconds=min(CONNECT_S, place.timeout_s))
     options = {"allow_http": True, "timeout": timeout, "connect_timeout": connect}
     config = {
         "region": place.region,
         "virtual_hosted_style_request": place.addressing == "virtual",
-        # The request for many at once is not known everywhere, and we delete one by one.
+        # Not every store supports bulk deletes, and we delete one by one.
         "disable_bulk_delete": True,
     }
     if place.endpoint is not None:
-        # Amazon's own for S3 goes before the general one where a variable sets it, so ours is set as both.
+        # A variable with an endpoint for S3 takes precedence over the general one, so ours is set as both.
         config |= {"endpoint": place.endpoint, "aws_endpoint_url_s3": place.endpoint}
     if credentials is not None:
         config |= {
@@ -99,7 +99,7 @@ def client(place: S3Location) -> S3Store:
     return S3Store(
         place.bucket,
         prefix=place.prefix or None,
-        config=config,  # type: ignore[arg-type]  # a dict that is filled step by step
+        config=config,  # type: ignore[arg-type]  # a dict filled step by step
         client_options=options,  # type: ignore[arg-type]  # the same
         retry_config={"max_retries": MAX_RETRIES, "retry_timeout": timeout},
     )
@@ -110,7 +110,7 @@ class RequestFailed(Exception):
 
 
 class Uploads:
-    """Multipart uploads that nobody will complete: listed and ended, so that they cost nothing more.
+    """Lists abandoned multipart uploads, and aborts them so that they cost nothing more.
 
     obstore can do neither, so these two requests are signed here: AWS Signature Version 4,
     https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html. Used from any thread.
@@ -123,9 +123,9 @@ class Uploads:
         self._tls: ssl.SSLContext | None = None
 
     def end(self, key: str) -> int:
-        """Ends every upload to this key (relative to the prefix); gives how many. Raises RequestFailed.
+        """Aborts every upload to this key (relative to the prefix); returns how many. Raises RequestFailed.
 
-        Without a pair of keys nothing can be signed, and 0 is given: such a bucket needs a lifecycle rule.
+        Without a key pair nothing can be signed, and it returns 0: such a bucket needs a lifecycle rule.
         """
         credentials = self._place.credentials
         if credentials is None:
@@ -136,13 +136,13 @@ class Uploads:
         return len(begun)
 
     def begun(self, beginning: str) -> list[tuple[str, str]]:
-        """Key (with the prefix) and id of each upload whose key begins so, a thousand at most."""
+        """Key (with the prefix) and id of each upload whose key begins like this, at most a thousand."""
         credentials = self._place.credentials
         if credentials is None:
             return []
         answer = self._ask("GET", "", {"prefix": self._whole(beginning), "uploads": ""}, credentials)
         try:
-            # The store is the operator's own, its answer has a bound, and expat bounds what entities become.
+            # The operator trusts the store, its response is bounded, and expat limits entity expansion.
             listing = ElementTree.fromstring(answer)
         except ElementTree.ParseError as error:
             raise RequestFailed("the listing of uploads is not XML") from error

@@ -1,1 +1,1 @@
-"""Bodies of requests: fields and their rules, the top level of a job, a chat."""
+"""Request bodies: fields and their rules, the top level of a job, a chat."""

@@ -1,7 +1,7 @@
-"""Chat completions: the fields of a request, and the rules their values obey.
+"""Chat completions: the fields of a request, and the rules for their values.
 
-Every field of OpenAI's is named here: honoured, accepted without effect, or refused. Nothing here knows which
-models there are, or how they answer.
+Every field of OpenAI's API is named here: honoured, accepted without effect, or refused. Nothing here knows
+which models there are, or how they answer.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -50,7 +50,7 @@ MAX_BIASES = 1024
 
 
 class _TokenLimit:
-    """A number of tokens. The contract says number, so a whole one is taken in either form (`30`, `30.0`)."""
+    """A number of tokens. The contract says number, so a whole one is accepted as `30` or `30.0`."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         whole = int(value) if type(value) is float and value.is_integer() else value
@@ -58,7 +58,7 @@ class _TokenLimit:
 
 
 class _Stop:
-    """One text that ends the answer, or up to four; the answer ends before it."""
+    """One to four texts; the answer ends before the first that occurs."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         rule = Text(MAX_STOP_CHARACTERS, "characters")
@@ -68,7 +68,7 @@ class _Stop:
 
 
 class _Biases:
-    """Numbers by token: how much likelier each becomes."""
+    """Numbers by token: how much likelier each token becomes."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not dict:
@@ -86,7 +86,7 @@ class _Biases:
 
 
 class _Format:
-    """Text, JSON, or JSON by a schema."""
+    """Text, JSON, or JSON that follows a schema."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         has_schema = type(value) is dict and value.get("type") == "json_schema"
@@ -94,7 +94,7 @@ class _Format:
 
 
 class _Refused:
-    """A field of OpenAI's that is not supported, whatever its value."""
+    """A field of OpenAI's API that is not supported, whatever its value."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         faults.append(Fault(param, "not_allowed", "is not supported by this service; leave it out"))
@@ -120,9 +120,9 @@ _BY_SCHEMA = Object(
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A valid request. Each field is declared once; `openapi.yaml` and the documents are compared with it.
+    """A valid request. Each field is declared once; `openapi.yaml` and the documents are checked against it.
 
-    None: the caller left it out, and the model's own default holds.
+    None: the caller left it out, and the model's own default applies.
     """
 
     model: Annotated[str, Text(MAX_MODEL_CHARACTERS, "characters"), "The model's full public name."]
@@ -160,7 +160,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def limit(self) -> int | None:
-        """The most tokens that the answer may have, under whichever of its two names."""
+        """The most tokens that the answer may have, whichever of its two names was used."""
         return self.max_completion_tokens if self.max_tokens is None else self.max_tokens
 
 
@@ -188,9 +188,9 @@ NEEDS: Mapping[str, str] = {
     **{name: name for name in ("logit_bias", "reasoning_effort", "n")},
     "response_format": "json",
 }
-"""What a model must take (the setting `takes`) for a field that not every model has."""
+"""The feature (of the setting `takes`) that a model needs for each field that not every model accepts."""
 _USUAL = {"n": 1, "response_format": {"type": "text"}, "logprobs": False}
-"""Values of them that every model takes, for they ask for nothing."""
+"""Values of these fields that every model accepts, as they ask for nothing special."""
 
 _BY_NAME: Mapping[str, Field] = by_name(FIELDS)
 _READ: Mapping[str, Field] = {
@@ -200,7 +200,7 @@ _READ: Mapping[str, Field] = {
 
 
 def check(body: Any, takes: Collection[str] = CHAT_FEATURES) -> tuple[ChatRequest | None, list[Fault]]:
-    """The request, or None and all that is wrong with it, for a model that takes these features."""
+    """The request, or None and everything that is wrong with it, for a model that takes these features."""
     if type(body) is not dict:
         return None, [wrong_type("body", body, "an object")]
     faults: list[Fault] = []
@@ -227,7 +227,7 @@ def check(body: Any, takes: Collection[str] = CHAT_FEATURES) -> tuple[ChatReques
 
 
 def _needed(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The fields, by where they stand, that ask a model for more than a text of one author, and for what."""
+    """The path of each field that asks more of a model than plain text chat, with the feature it needs."""
     for name, feature in NEEDS.items():
         if name in values and values[name] != _USUAL.get(name):
             yield name, feature

@@ -1,4 +1,4 @@
-"""Embeddings: the fields of a request, and the rules their values obey.
+"""Embeddings: the fields of a request, and the rules for their values.
 
 Nothing here knows which models there are, or how they answer.
 """
@@ -71,7 +71,7 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inputs(self) -> list[str | list[int]]:
-        """Each of what is embedded, in order."""
+        """The inputs to embed, in order."""
         is_list = isinstance(self.input, list) and not isinstance(self.input[0], int)
         return self.input if is_list else [self.input]
 
@@ -80,7 +80,7 @@ FIELDS = by_name(declared(EmbeddingRequest))
 
 
 def check(body: dict[str, Any]) -> tuple[EmbeddingRequest | None, list[Fault]]:
-    """The request, or None and all that is wrong with it."""
+    """The request, or None and everything that is wrong with it."""
     faults: list[Fault] = []
     values = read_fields(FIELDS, body, "", faults)
     return (None, faults) if faults else (EmbeddingRequest(**values), faults)

@@ -20,7 +20,7 @@ MAX_METADATA_VALUE_CHARACTERS = 512
 
 
 class _Object:
-    """An object whose members a kind will check."""
+    """An object whose members the kind checks."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not dict:
@@ -29,7 +29,7 @@ class _Object:
 
 
 class _Ids:
-    """An array of ids; a kind says how many there must be."""
+    """An array of ids; the kind determines how many there must be."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not list:
@@ -85,10 +85,10 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(body: Any) -> tuple[Envelope | None, list[Fault]]:
-    """The top level of a body as far as it can be read, and every fault of it.
+    """The top level of a body as far as it can be read, and all its faults.
 
-    The envelope is None only if the model or the parameters can't be read. It may come with faults of the
-    other fields, so that the parameters can be checked too and all faults are answered at once: accept it
+    The envelope is None only if the model or the parameters can't be read. It may come with faults in the
+    other fields, so that the parameters can be checked too and all faults are reported at once: accept it
     only without any.
     """
     if type(body) is not dict:

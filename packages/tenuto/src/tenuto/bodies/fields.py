@@ -1,9 +1,9 @@
-"""Fields of a request and the rules of their values: shared by all kinds, written as data.
+"""Fields of a request and the rules for their values: shared by all kinds, written as data.
 
 A rule reads one value: it collects its faults and returns it in the form in which it is stored.
 Nothing here knows a particular field, a kind or where a request came from.
 
-Codes of faults: `required`, `unknown_name`, `wrong_type`, `out_of_range`, `empty`, `too_long`, `white_space`,
+Fault codes: `required`, `unknown_name`, `wrong_type`, `out_of_range`, `empty`, `too_long`, `white_space`,
 `not_allowed`, `wrong_length`, `conflict`, `requires`, `too_many_faults`.
 """
 
@@ -15,11 +15,11 @@ import msgspec
 
 from tenuto.errors import Fault
 
-# A hostile request can't make a long answer: this many faults of one sort are named, the rest are counted.
+# So that a hostile request gets no long response: this many faults of one sort are named, the rest counted.
 MAX_FAULTS_NAMED = 16
 MAX_SHOWN = 40
 
-# Unicode's White_Space, and U+001C–1F and U+FEFF, which many readers trim as well; U+200B is not one.
+# Unicode's White_Space, and U+001C–1F and U+FEFF, which many parsers trim as well; U+200B is not one.
 WHITE_SPACE = frozenset(
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680"
     "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -44,7 +44,7 @@ class Rule(Protocol):
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field of an object: its name, its rule, and what holds when it is left out."""
+    """One field of an object: its name, its rule, and its default."""
 
     name: str
     rule: Rule
@@ -54,7 +54,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Boolean(msgspec.Struct, frozen=True):
-    """`true` or `false`, and no substitute."""
+    """`true` or `false`, with no substitutes."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not bool:
@@ -63,7 +63,7 @@ class Boolean(msgspec.Struct, frozen=True):
 
 
 class Integer(msgspec.Struct, frozen=True):
-    """An integer written as one (`30`, not `30.0`), within inclusive bounds, perhaps in steps."""
+    """An integer written as one (`30`, not `30.0`), within inclusive bounds, optionally in steps."""
 
     minimum: int
     maximum: int
@@ -91,7 +91,7 @@ class Number(msgspec.Struct, frozen=True):
         if type(value) is not float and type(value) is not int:
             faults.append(wrong_type(param, value, "a number"))
             return value
-        # A NaN lies within no bounds, so it ends here too.
+        # A NaN is within no bounds, so it is refused here too.
         if not self.minimum <= value <= self.maximum:
             faults.append(_out_of_range(param, value, self.minimum, self.maximum, ""))
             return value
@@ -116,15 +116,15 @@ class Numbers(msgspec.Struct, frozen=True):
 
 
 class Text(msgspec.Struct, frozen=True):
-    """A string, measured in bytes of UTF-8 or in characters; never trimmed or rewritten."""
+    """A string, measured in UTF-8 bytes or in characters; never trimmed or rewritten."""
 
     maximum: int
     measure: Literal["bytes", "characters"]
     ends_with_white_space: bool = True
     may_be_blank: bool = True
-    """Whether it may be white space alone: a separator may, a text for a model or a person not."""
+    """Whether it may be only white space: a separator may, a text for a model or a person may not."""
     may_be_empty: bool = False
-    """Whether it may have no characters."""
+    """Whether it may be the empty string."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not str:
@@ -144,7 +144,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Texts(msgspec.Struct, frozen=True):
-    """An array of strings, perhaps of none; beyond the limit they are counted, not looked at."""
+    """An array of strings, possibly empty; those beyond the limit are counted, not checked."""
 
     maximum: int
     item: Text
@@ -174,7 +174,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 def declared(struct: type[msgspec.Struct]) -> tuple[Field, ...]:
-    """The fields of a struct whose types say what a request may give: `Annotated[TYPE, rule, meaning]`."""
+    """The fields of a struct that a request may contain, typed `Annotated[TYPE, rule, meaning]`."""
     types = get_type_hints(struct, include_extras=True)
     fields = []
     for attribute in msgspec.structs.fields(struct):
@@ -187,7 +187,7 @@ def declared(struct: type[msgspec.Struct]) -> tuple[Field, ...]:
 
 
 def by_name(fields: Iterable[Field]) -> Mapping[str, Field]:
-    """Fields under their names."""
+    """Fields by name."""
     return {field.name: field for field in fields}
 
 
@@ -215,7 +215,7 @@ def read_fields(
 
 
 def unknown_names(names: list[str], known: Iterable[str], prefix: str) -> list[Fault]:
-    """A fault for each name that is not known, with the known name that it may have meant."""
+    """A fault for each unknown name, with the known name that was probably meant."""
     known = list(known)
     faults = [
         Fault(prefix + (short(name) or '""'), "unknown_name", f"is not known; {_suggestion(name, known)}")
@@ -228,7 +228,7 @@ def unknown_names(names: list[str], known: Iterable[str], prefix: str) -> list[F
 
 
 def read_items(rule: Rule, param: str, values: list[Any], faults: list[Fault]) -> list[Any]:
-    """The items of an array as they are stored; after many faults the rest is not checked."""
+    """The items of an array as they are stored; after too many faults the rest is not checked."""
     items = []
     before = len(faults)
     for index, value in enumerate(values):
@@ -241,7 +241,7 @@ def read_items(rule: Rule, param: str, values: list[Any], faults: list[Fault]) -
 
 
 def wrong_type(param: str, value: Any, expected: str) -> Fault:
-    """The fault of a value that is not of the expected JSON type."""
+    """The fault for a value that is not of the expected JSON type."""
     if value is None:
         message = f"is null, which is not the same as leaving it out; send {expected}"
     elif isinstance(value, list | dict):
@@ -263,7 +263,7 @@ def too_long(param: str, value: str, maximum: int, measure: Literal["bytes", "ch
 
 
 def quoted(value: Any) -> str:
-    """A value as JSON writes it, cut to a length that fits a message."""
+    """A value as JSON writes it, cut to fit into a message."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -274,7 +274,7 @@ def quoted(value: Any) -> str:
 
 
 def short(text: str) -> str:
-    """A text cut to a length that fits a message, without what can't be printed."""
+    """A text cut to fit into a message, with unprintable characters escaped."""
     cut = text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "…"
     return "".join(mark if mark.isprintable() else f"\\u{ord(mark):04x}" for mark in cut)
 

@@ -1,6 +1,6 @@
-"""Messages and tools of a chat: what a conversation consists of, and the rules of its parts.
+"""Messages and tools of a chat: what a conversation consists of, and the rules for its parts.
 
-Nothing here knows which models there are, or what each of them takes.
+Nothing here knows which models there are, or what each of them accepts.
 """
 
 import re
@@ -30,19 +30,19 @@ MAX_PARTS = 256
 MAX_TOOLS = 128
 MAX_NAME_CHARACTERS = 256
 MAX_TEXT_CHARACTERS = 1 << 30
-"""Of a part of a message, and of a tool call: only the body has a limit."""
+"""For a part of a message and for a tool call: in effect only the whole body is limited."""
 _IMAGE_URL = re.compile(r"(https?://|data:image/[a-z0-9.+-]{1,64};base64,)\S", re.IGNORECASE)
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A picture in a message: its address, or itself as a `data:` URL. Whoever runs the model reads it."""
+    """A picture in a message: its address, or itself as a `data:` URL. The model's server reads it."""
 
     url: str
     detail: str | None = None
 
 
 class Message(msgspec.Struct, frozen=True):
-    """One message. `content` is a text, its parts in order, or None beside tool calls."""
+    """One message. `content` is a text, its parts in order, or None next to tool calls."""
 
     role: str
     content: str | tuple[str | Image, ...] | None
@@ -88,7 +88,7 @@ class Items:
 
 
 class Only:
-    """A field of which one value is supported."""
+    """A field with only one supported value."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -115,7 +115,7 @@ class Object:
 
 
 class Schema:
-    """A JSON Schema, which its reader judges: here, any object."""
+    """A JSON Schema, which its consumer validates: here, any object."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not dict:
@@ -124,7 +124,7 @@ class Schema:
 
 
 class Nullable:
-    """What another rule takes, or null."""
+    """What another rule accepts, or null."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -145,7 +145,7 @@ class ToolChoice:
 
 
 class _ImageUrl:
-    """An address of the web, or the picture itself: whatever else it names would be the upstream's own."""
+    """A web address or the picture itself: anything else would name something on the upstream's side."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not str:
@@ -157,7 +157,7 @@ class _ImageUrl:
 
 
 class _Part:
-    """One part of a content: a text or a picture."""
+    """One part of a message's content: a text or a picture."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> str | Image:
         if type(value) is not dict:
@@ -171,7 +171,7 @@ class _Part:
 
 
 class _Message:
-    """One message: role, content and what the role has beside them."""
+    """One message: role, content and the role's other fields."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Message | None:
         if type(value) is not dict:

@@ -1,6 +1,6 @@
-"""The worker's process of `tenuto serve`: settings from its parent, and never longer alive than that.
+"""The worker process of `tenuto serve`: gets its settings from its parent, and never outlives it.
 
-`python -m tenuto.bootstrap FD` is how `serve` starts it; FD is the pipe whose end is the parent's.
+`serve` starts it as `python -m tenuto.bootstrap FD`; FD is a pipe whose other end the parent holds.
 """
 
 import sys
@@ -15,20 +15,20 @@ from tenuto.worker.child import NOT_STARTED, log_not_started, receive_settings
 
 
 def main(read_end: int) -> None:
-    """Work until asked to stop; stop at once when the parent is gone."""
+    """Work until asked to stop; stop at once if the parent dies."""
     # It may wait for its settings while weights are downloaded.
     keep_private()
     with suppress(SettingsInvalid):  # Our parent reports it.
-        kinds()  # Loading their modules takes a while, in which our parent prepares what we wait for.
+        kinds()  # Loading their modules takes a while; meanwhile our parent prepares what we wait for.
     settings = receive_settings(read_end)
     try:
-        # Our parent has opened both: where they are gone, the folder was moved away, and none is made for it.
+        # Our parent has opened both: if they are gone, the folder was moved away and must not be recreated.
         refuse_missing(settings)
         if not settings.folder.is_dir():
             raise OperatorError(f"there is no data folder {settings.folder}; it was moved away")
         run_worker(settings, None, withdraws=False)
     except TenutoError as error:
-        # The database is away, most likely: our parent starts us again until it is back, ever more slowly.
+        # Most likely the database is unavailable: our parent restarts us, ever more slowly, until it is back.
         log_not_started("worker", error.message)
         sys.exit(NOT_STARTED)
 

@@ -1,4 +1,4 @@
-"""An API process: alone (`tenuto api`), with the worker of a `serve` as its child, or as one of several."""
+"""An API process: alone (`tenuto api`), as a `serve` with a worker as its child, or as one of several."""
 
 import os
 import shlex
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tenuto.worker.locks import FolderLock
 
 BLOB_READERS = 8
-# Of an account one at a time, so that nobody's reports stand in the way of somebody else's.
+# One at a time per account, so that no account's reports hold up another's.
 REPORT_READERS = 2
 PARSERS = 2
 RENDERERS = 2
@@ -56,14 +56,14 @@ def run_api(settings: Settings, say: Say) -> None:
 
 
 class Sibling(Struct, frozen=True):
-    """What one of several API processes of a `serve` has from it."""
+    """What `serve` passes to each of several API processes."""
 
     listening: int
     """The descriptor of the socket on which all of them accept."""
     parent: int
     """The process id of the `serve`."""
     on_ready: Callable[[int], None]
-    """Called once it accepts, with the port where it answers `/metrics` on the loopback; 0: nowhere."""
+    """Called once it accepts, with the loopback port where it answers `/metrics`; 0: nowhere."""
 
 
 def serve_api(
@@ -74,7 +74,7 @@ def serve_api(
     lock: "FolderLock | None" = None,
     sibling: Sibling | None = None,
 ) -> None:
-    """The same, with the worker and the lock of a `serve` where there are any, or as one of its API
+    """The same, with the worker and the lock of a `serve`, if there are any, or as one of its API
     processes."""
     from tenuto.api import health, metrics
     from tenuto.http import server
@@ -88,7 +88,7 @@ def serve_api(
             announce(settings, database, address_of(addresses), say, lock)
 
     def on_stop() -> None:
-        # The worker stops when we do: it claims nothing while our last requests are answered.
+        # The worker stops with us: it claims nothing while our last requests are answered.
         if child is not None:
             child.ask_to_stop()
         service.long_polls.stop()
@@ -97,7 +97,7 @@ def serve_api(
     database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
     is_serve = child is not None or sibling is not None
     service = build_service(settings, database, needs_worker=is_serve)
-    # What ends one of several API processes for good ends the service.
+    # A fault that ends one of several API processes for good ends the whole service.
     ends = os.getpid() if sibling is None else sibling.parent
     store_watch = StoreWatch(settings, database, service.blobs, ends)
     store_watch.await_store()
@@ -120,7 +120,7 @@ def serve_api(
 
 
 def build_service(settings: Settings, database: Database, *, needs_worker: bool) -> "Service":
-    """The parts of an API process."""
+    """Build the parts of an API process."""
     from tenuto.api.limits import FairThreads, Rates, Requests
     from tenuto.api.live_events import LiveEvents
     from tenuto.api.long_polling import LongPolls
@@ -211,7 +211,7 @@ def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) 
         except Unavailable as error:
             log().warning("key_use.not_written", reason=error.message)
         except Exception as error:
-            # It is tried again in any case: sessions whose use is not written down would end early.
+            # Retried whatever the error: sessions whose use is not recorded would end early.
             log_failure(log(), "key_use.failed", error)
 
 
@@ -235,8 +235,8 @@ def _observe_workers(service: "Service", stopping: threading.Event) -> None:
 
 
 def _observe_once(service: "Service") -> None:
-    """See which workers are away. What fails is tried again: a process that did not look would take jobs for
-    models that nobody runs any more.
+    """Update which workers are away. Failures are retried: a process that stopped looking would accept jobs
+    for models that no worker runs any more.
     """
     from tenuto.logs import log_failure
 
@@ -250,7 +250,7 @@ def _observe_once(service: "Service") -> None:
 
 
 def _close(service: "Service", studio: "Studio") -> None:
-    """Threads that a last transfer still holds are not waited for; the database is closed last."""
+    """Close all parts, the database last, without waiting for threads that are still in a transfer."""
     studio.hashing.close()
     studio.pull.stop()
     for threads in (service.readers, service.reports, service.parsers):
@@ -264,8 +264,8 @@ def _close(service: "Service", studio: "Studio") -> None:
 def announce(
     settings: Settings, database: Database, address: str, say: Say, lock: "FolderLock | None" = None
 ) -> None:
-    """Print at the terminal where the service answers, and the next step of a first run; with the lock of a
-    `serve`, note it for commands, too."""
+    """Print at the terminal where the service answers, and the next step on a first run; with the lock of a
+    `serve`, also note the address for commands."""
     from tenuto.web import invitations
 
     if lock is not None:
@@ -284,13 +284,13 @@ def announce(
         if settings.database.startswith("sqlite:"):
             say(f'To try it, in another terminal: {_command()} say "Hello"')
         else:
-            # The caller's command finds a service by its data folder alone.
+            # The caller's commands can find a service only by its data folder.
             say(f"For a first account, with the same settings: {_command()} admin accounts create me")
 
 
 def _tell_models(settings: Settings, say: Say) -> None:
-    """For a person: the models, where each is weak, and why one cannot be used; members of another are not
-    listed beside it.
+    """Print the models, each with its weaknesses or why it cannot be used; models that are parts of another
+    are not listed.
     """
     from tenuto.worker.engines import missing_here, missing_weights
 
@@ -306,12 +306,12 @@ def _tell_models(settings: Settings, say: Say) -> None:
 
 
 def address_of(addresses: list[Any]) -> str:
-    """The first address of a listening server, as it stands in a URL."""
+    """The first address of a listening server, as written in a URL."""
     host, port = addresses[0]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _command() -> str:
-    """How a person calls us: by name when that finds us, else by the path of this installation."""
+    """The command to type: by name if that finds this installation, else by its path."""
     installed = Path(sys.executable).with_name("tenuto")
     return "tenuto" if shutil.which("tenuto") == str(installed) else shlex.quote(str(installed))

@@ -1,6 +1,6 @@
-"""Which services this user runs on this machine: `serve` notes where it answers, commands read it.
+"""Which services this user runs on this machine: `serve` writes a note of its address, commands read it.
 
-A note holds no secret: what lets the user's commands make a key is that they may write to the data folder.
+A note holds no secret: the user's commands can make a key because they may write to the data folder.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ EVERYWHERE = ("0.0.0.0", "[::]", "::")
 
 
 class ServiceNote(Struct, frozen=True):
-    """What `serve` writes once it listens; of its settings, those that a new account and key need."""
+    """What `serve` writes once it listens, with the settings that making an account and key needs."""
 
     url: str
     """The base address for callers on this machine."""
@@ -34,10 +34,10 @@ class ServiceNote(Struct, frozen=True):
     prices: str
     initial_credit: str
     machine: str
-    """From `locks.machine`: a home folder may be shared by machines, and a lock only counts on its own."""
+    """From `locks.machine`: machines may share a home folder, and a lock means nothing on another machine."""
 
     def is_live(self) -> bool:
-        """Whether its `serve` runs, on this machine and in a folder of this user's."""
+        """Whether its `serve` is running on this machine, in a folder of this user."""
         folder = Path(self.folder)
         with suppress(OSError):
             return _is_private(folder) and machine(folder) == self.machine and is_held(folder, SERVE_LOCK)
@@ -45,9 +45,9 @@ class ServiceNote(Struct, frozen=True):
 
 
 def publish(settings: "Settings", address: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Note where a `serve` listens, if its records are in its data folder; remove notes of dead ones.
+    """Note where a `serve` listens, if its records are in its data folder; remove notes of dead services.
 
-    A home folder that cannot be written is left alone: the service does not depend on it.
+    A home folder that is not writable is ignored: the service does not depend on it.
     """
     if not settings.database.startswith("sqlite:"):
         return
@@ -70,7 +70,7 @@ def publish(settings: "Settings", address: str, environment: Mapping[str, str] =
 
 
 def live_services(environment: Mapping[str, str] = os.environ) -> list[ServiceNote]:
-    """The services of this user that run on this machine now, by address. Creates and removes nothing."""
+    """This user's running services on this machine, sorted by address. Creates and removes nothing."""
     with suppress(OSError):
         notes = [_read(path) for path in _notes(environment).glob("*.json")]
         return sorted((note for note in notes if note and note.is_live()), key=lambda note: note.url)
@@ -78,13 +78,13 @@ def live_services(environment: Mapping[str, str] = os.environ) -> list[ServiceNo
 
 
 def noted_folders(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """The data folders on which this user has served lately, whether one runs there or not."""
+    """The data folders on which this user has served lately, whether or not a service is running there."""
     notes = [_read(path) for path in sorted(_notes(environment).glob("*.json"))]
     return [Path(note.folder) for note in notes if note]
 
 
 def _url_on_this_machine(address: str, base: str) -> str:
-    """The base address for callers here; one that listens everywhere is reached at 127.0.0.1."""
+    """The base address for local callers; a service that listens everywhere is reached at 127.0.0.1."""
     host, _, port = address.rpartition(":")
     return f"http://{'127.0.0.1' if host in EVERYWHERE else host}:{port}{base}"
 
@@ -103,6 +103,6 @@ def _read(path: Path) -> ServiceNote | None:
 
 
 def _is_private(path: Path) -> bool:
-    """Whether it belongs to this user, and not everybody may write to it."""
+    """Whether it belongs to this user and is not world-writable."""
     stat = path.stat()
     return stat.st_uid == os.geteuid() and not stat.st_mode & 0o002

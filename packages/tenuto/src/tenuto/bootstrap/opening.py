@@ -1,4 +1,4 @@
-"""Opening what is kept: the data folder, the database, the bytes, and in both the voices we ship with."""
+"""Opens the data folder, the database and the store of bytes, and installs the built-in voices in both."""
 
 import os
 import shutil
@@ -23,17 +23,17 @@ from tenuto.errors import OperatorError, StorageFailed, Unavailable
 from tenuto.ids import Ids
 
 MIGRATIONS_PATIENCE_S = 300.0
-"""How long a process waits for `tenuto admin migrate`; whoever supervises it starts it again."""
+"""How long a process waits for `tenuto admin migrate` before it exits; its supervisor restarts it."""
 
 
 LITTLE_SPACE_BYTES = 1 << 30
-"""What a service should have for some days; `tenuto admin doctor` says so, too."""
+"""Free space that should last a service for some days; `tenuto admin doctor` warns below it too."""
 
 
 def open_records(
     settings: Settings, *, patience_s: float = 0.0, stopping: threading.Event | None = None
 ) -> Database:
-    """The database, migrated; where others migrate it, `patience_s` is how long that is waited for."""
+    """The database, migrated; if another process migrates it, waits for that up to `patience_s`."""
     make_folder(settings.folder)
     refuse_unfinished(settings.folder)
     database = open_database(settings.database, folder=settings.folder)
@@ -53,15 +53,15 @@ def open_records(
 
 
 def open_existing(settings: Settings) -> Database:
-    """The database of a service that was here before, migrated like any start does; nothing is made."""
+    """The database of an existing service, migrated as at any start; a missing one is not created."""
     if settings.folder.exists():
-        make_folder(settings.folder)  # Refuses what is no folder.
+        make_folder(settings.folder)  # Refuses anything but a folder.
     refuse_missing(settings)
     return open_records(settings)
 
 
 def open_as_it_is(settings: Settings) -> Database:
-    """The database of a service that was here before: nothing is made, no migration is applied."""
+    """The database of an existing service: nothing is created, no migration is applied."""
     refuse_missing(settings)
     database = open_database(settings.database, folder=settings.folder)
     with _closed_when_refused(database):
@@ -72,7 +72,7 @@ def open_as_it_is(settings: Settings) -> Database:
 
 
 def refuse_missing(settings: Settings) -> None:
-    """OperatorError where the data folder or the database's file is not there, and so none is made."""
+    """Raise OperatorError if the data folder or the database file is missing, so that none is created."""
     file = settings.database.removeprefix("sqlite:///")
     if file != settings.database and not (settings.folder / file).exists():
         raise OperatorError(
@@ -82,17 +82,17 @@ def refuse_missing(settings: Settings) -> None:
 
 
 def database_unreachable(error: Unavailable) -> OperatorError:
-    """For whoever started us: what the database does, why, and what would be right."""
+    """The error for an unreachable database: what it does, why, and how to correct it."""
     return OperatorError(f"the database {describe(error)}; start it, or correct the setting database")
 
 
 def open_blobs(settings: Settings) -> BlobStore:
-    """The bytes, in the data folder or a bucket."""
+    """The store of bytes, in the data folder or a bucket."""
     return open_store(settings, os.environ)
 
 
 def install_voices(database: Database, blobs: BlobStore) -> None:
-    """The voices that ship with the program: bytes first, then the rows. Done when they are all there."""
+    """Install the built-in voices that are missing: bytes first, then the rows."""
     from tenuto.voices import builtin
 
     voices = builtin.built_in_voices()
@@ -109,12 +109,12 @@ def install_voices(database: Database, blobs: BlobStore) -> None:
 
 
 def is_first_run(database: Database) -> bool:
-    """Whether no account was made yet."""
+    """Whether there is no account yet."""
     return not database.read(accounts.list_accounts)
 
 
 def warn_of_little_space(folder: Path) -> None:
-    """Before anything starts. A full disk is no reason not to: whoever wants to erase something comes in."""
+    """Warn before anything starts. A full disk does not prevent the start, so that content can be erased."""
     free = shutil.disk_usage(folder).free
     if free < LITTLE_SPACE_BYTES:
         log().warning(
@@ -127,7 +127,7 @@ def warn_of_little_space(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """The data folder, which its owner alone may read; OperatorError where it cannot be."""
+    """Make the data folder, readable by its owner alone; OperatorError if that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -138,7 +138,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def _closed_when_refused(database: Database) -> Iterator[None]:
-    """A database that cannot be used is closed again, whatever the reason."""
+    """Close the database again if it cannot be used, whatever the reason."""
     try:
         yield
     except Unavailable as error:

@@ -1,4 +1,4 @@
-"""What every process of ours has: the wall clock, its log, its failpoints, and the signal that ends it."""
+"""What all our processes share: the wall clock, the log, failpoints, and the signals that stop them."""
 
 import _thread
 import os
@@ -21,7 +21,7 @@ _PR_SET_DUMPABLE = 4
 SIGNAL_LOOK_S = 2.0
 
 Say = Callable[[str], None]
-"""Takes a line for the person at the terminal."""
+"""Prints a line for the person at the terminal."""
 
 
 def clock() -> int:
@@ -48,19 +48,19 @@ class StopSignal(threading.Event):
             signal.signal(number, self._handle)
 
     def wait_for_signal(self) -> None:
-        """Return once it is set. A signal that arrives between Python's last look and the system's wait wakes
-        nobody, so the wait is made of short ones."""
+        """Return once it is set. A signal between Python's last check and the system's wait would not end the
+        wait, so it consists of short ones."""
         while not self.wait(SIGNAL_LOOK_S):
             pass
 
     def _handle(self, number: int, frame: object) -> None:
-        # Not here: the handler may have interrupted `wait` while it holds the event's own lock, and would
-        # then wait for that lock for ever. A thread of `threading` takes locks too, a bare one takes none.
+        # Not here: the signal may have interrupted `wait` while it holds the event's own lock, and `set`
+        # would then deadlock. Starting a `threading.Thread` takes locks too; a bare thread takes none.
         _thread.start_new_thread(self.set, ())
 
 
 def start_telemetry(settings: "Settings", process: str) -> "Telemetry | None":
-    """The way to the operator's collector, for this process; None, and nothing is loaded, without one."""
+    """This process's exporter to the operator's collector; None, and nothing is loaded, without one."""
     from tenuto.addresses import NONE
 
     if settings.otlp_endpoint == NONE:
@@ -71,7 +71,7 @@ def start_telemetry(settings: "Settings", process: str) -> "Telemetry | None":
 
 
 def arm_failpoints() -> None:
-    """For tests alone; whoever finds the variable set by mistake finds this line in the log."""
+    """Arm failpoints, for tests only; the log shows a variable that was set by mistake."""
     text = os.environ.get(failpoints.VARIABLE, "")
     failpoints.arm(text)
     if text:
@@ -79,7 +79,7 @@ def arm_failpoints() -> None:
 
 
 def log() -> Any:
-    """Loaded by the processes that log, for it takes as long as all the rest of a short command."""
+    """The logger, imported only by processes that log: the import takes as long as a whole short command."""
     from tenuto import logs
 
     logs.set_up_once()

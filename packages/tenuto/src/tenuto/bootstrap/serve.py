@@ -1,11 +1,11 @@
 """`tenuto serve`: a worker and one API process, or several, on one data folder.
 
-With one, this process is the API. With several it answers no caller: it holds what the service has once, the
+With one, this process is the API. With several it answers no caller: it holds what exists only once, the
 lock of the folder and the listening socket, starts the API processes, and answers `/metrics` for all. They
 inherit the socket, so a connection waits in the kernel until one accepts it, even if others die meanwhile.
 
-`python -m tenuto.bootstrap.serve NUMBER SOCKET READY PARENT` is how it starts one: the descriptors of the
-socket, of the pipe that it reports to when it accepts, and of the one whose end is the parent's.
+It starts each as `python -m tenuto.bootstrap.serve NUMBER SOCKET READY PARENT`: the descriptors of the
+socket, of the pipe on which it reports that it accepts, and of a pipe whose other end the parent holds.
 """
 
 import _thread
@@ -34,13 +34,13 @@ from tenuto.worker.child import NOT_STARTED, Child, log_not_started, receive_set
 from tenuto.worker.locks import FolderLock
 
 CORES_EACH = 4
-"""By default, cores of the machine for each API process: workers and the database need the rest."""
+"""By default, one API process for this many cores: workers and the database need the rest."""
 MOST_BY_DEFAULT = 4
 NOT_READY = "an API process could not start; the log says why"
 
 
 def run_serve(settings: Settings, worker: Child, say: Say, bring_weights: Callable[[Settings], None]) -> None:
-    """Serve until SIGTERM or SIGINT, the only service on this folder. `worker`: prepared, not started."""
+    """Serve until SIGTERM or SIGINT, as the only service on this folder. `worker` is not started yet."""
     lock = None
     try:
         arm_failpoints()
@@ -58,14 +58,14 @@ def run_serve(settings: Settings, worker: Child, say: Say, bring_weights: Callab
 
 
 def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) -> FolderLock:
-    """Bring folder, database and weights up to date; the lock of the folder. What prevents the start is
-    raised here, and so reported once, not by each child again and again."""
+    """Bring folder, database and weights up to date; returns the folder's lock. Whatever prevents a start is
+    raised here, and so reported once instead of repeatedly by each child."""
     from tenuto.http.server import check_address
 
-    # Such as a faulty table of a model, or a missing key.
+    # Raises for a faulty table of a model or a missing key, for example.
     upstream_keys.check(catalog.models(settings), os.environ)
     if not settings.folder.exists():
-        # Where nothing can be served, no folder is left behind.
+        # If the address cannot be used, no folder is left behind.
         check_address(settings.host, settings.port)
     make_folder(settings.folder)
     lock = FolderLock(settings.folder)
@@ -82,7 +82,7 @@ def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) ->
 def processes_of(settings: Settings, cores: int) -> int:
     """How many API processes these settings start on a machine with this number of cores.
 
-    On SQLite, where they take turns to write and one accepts most, one unless a number is set.
+    On SQLite, where they take turns to write and a single one accepts the most, one unless a number is set.
     """
     if settings.api_processes or settings.database.startswith("sqlite:"):
         return settings.api_processes or 1
@@ -101,7 +101,7 @@ class _Siblings:
         self._ready, self._ready_end = os.pipe()
         self._is_ready = self._has_failed = False
         self._ports: dict[int, int] = {}
-        """Where each answers `/metrics`, once it accepts; of one that has died, until the next accepts."""
+        """Each one's port for `/metrics`, once it accepts; that of a dead one until its successor accepts."""
         listening = self._sockets[0].fileno()
         command = [sys.executable, "-m", "tenuto.bootstrap.serve"]
         self._apis = [
@@ -116,7 +116,7 @@ class _Siblings:
         ]
 
     def serve(self, say: Say, lock: FolderLock) -> None:
-        """Until SIGTERM or SIGINT; a second one ends the grace. OperatorError: one cannot start."""
+        """Serve until SIGTERM or SIGINT; a second one ends the grace. OperatorError: one cannot start."""
         self._expose()
         address = address_of([self._sockets[0].getsockname()[:2]])
         threading.Thread(target=self._await_ready, args=(address, say, lock), daemon=True).start()
@@ -125,7 +125,7 @@ class _Siblings:
         self._stopping.wait_for_signal()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: _thread.start_new_thread(self._ask_to_stop, ()))
-        # With the last of them the socket is closed: what nobody has accepted is refused.
+        # Once all processes have closed the socket, connections that were not accepted are refused.
         for listening in self._sockets:
             listening.close()
         self._worker.ask_to_stop()
@@ -136,7 +136,7 @@ class _Siblings:
             raise OperatorError(NOT_READY)
 
     def _expose(self) -> None:
-        """Answer `/metrics` and the probes for all, and export what this process counts."""
+        """Answer `/metrics` and the probes for all, and export this process's own counters."""
         from prometheus_client import CollectorRegistry
 
         from tenuto import metrics
@@ -149,7 +149,7 @@ class _Siblings:
             metrics.serve_gathered(own, self._ports, settings.metrics_host, settings.metrics_port)
 
     def _await_ready(self, address: str, say: Say, lock: FolderLock) -> None:
-        """Note what the processes report, and print where the service answers when the first accepts."""
+        """Record what the processes report, and announce the service when the first accepts."""
         with os.fdopen(self._ready) as reports:
             for report in reports:
                 number, port = map(int, report.split())
@@ -166,7 +166,7 @@ class _Siblings:
                         self._on_death()
 
     def _on_death(self) -> None:
-        """What keeps the first from starting would keep all: it ends the service, as it ends a single one."""
+        """End the service if none is ready yet: what keeps the first from starting would keep all."""
         if not self._is_ready:
             self._has_failed = True
             self._stopping.set()
@@ -177,7 +177,7 @@ class _Siblings:
 
 
 def _serve_one(number: int, listening: int, ready: int, parent_end: int) -> None:
-    """One API process, until asked to stop; it stops at once when the parent is gone."""
+    """Run one API process until asked to stop; it stops at once if the parent dies."""
     parent = os.getppid()
     settings = receive_settings(parent_end)
 
@@ -188,7 +188,7 @@ def _serve_one(number: int, listening: int, ready: int, parent_end: int) -> None
     keep_private()
     arm_failpoints()
     try:
-        # Our parent has opened both: where they are gone, the folder was moved away, and none is made for it.
+        # Our parent has opened both: if they are gone, the folder was moved away and must not be recreated.
         refuse_missing(settings)
         serve_api(settings, lambda line: None, sibling=Sibling(listening, parent, on_ready))
     except TenutoError as error:

@@ -1,7 +1,7 @@
-"""Is the service still where it was started, beside the store that its database belongs to?
+"""Watches whether the data is still where the service was started, and the store is the database's own.
 
-Checked when a process starts and for as long as it runs. The database and the store refuse by themselves
-what would be lost with a folder that was moved away; what is found here is for the operator.
+Checked when a process starts and for as long as it runs. The database and the store themselves refuse writes
+that would be lost with a folder that was moved away; this module reports it to the operator.
 """
 
 import os
@@ -21,21 +21,21 @@ from tenuto.ids import Ids
 
 LOOK_S = 2.5
 AWAIT_S = 0.5
-"""The pause between two tries of a start whose store did not answer."""
+"""The pause between tries at the start while the store does not answer."""
 CLOCKS_MS = 600_000
-"""How far the store's clock may be behind ours."""
+"""How far the store's clock may lag behind ours."""
 COMPARE_S = 5.0
-"""A store that did not answer at the start is asked again this often."""
+"""How often a store that did not answer at the start is asked again."""
 
 
 def store_of(settings: Settings) -> str:
-    """Where the bytes are, for people."""
+    """Where the bytes are, for messages."""
     return str(settings.folder / "blobs") if bucket_of(settings.blobs) is None else settings.blobs
 
 
 def open_beside(settings: Settings, database: Database) -> BlobStore:
-    """The store that the settings name. OperatorError for a folder that is not there while the database
-    belongs to one: made now, it would stand in the way of the right one.
+    """The store that the settings name. OperatorError if its folder is missing although the database belongs
+    to one: a new folder would be in the way of the right one.
     """
     if bucket_of(settings.blobs) is None and not (settings.folder / "blobs").is_dir():
         pairing.refuse_missing(database, place=store_of(settings))
@@ -43,21 +43,21 @@ def open_beside(settings: Settings, database: Database) -> BlobStore:
 
 
 def open_own_blobs(settings: Settings, database: Database) -> BlobStore:
-    """The store that the database belongs to. OperatorError for another one, which is not touched."""
+    """The store that the database belongs to. OperatorError for any other store, which is not touched."""
     blobs = open_beside(settings, database)
     pairing.check(database, blobs, place=store_of(settings))
     return blobs
 
 
 class StoreWatch:
-    """The database and the store of one process, compared once and watched from then on."""
+    """Compares the database and the store of one process once, and watches them from then on."""
 
     def __init__(
         self, settings: Settings, database: Database, blobs: BlobStore, ends: int | None = None
     ) -> None:
-        """Raises OperatorError when the two do not belong together; where neither has an id, both get one.
+        """Raises OperatorError if the two do not belong together; if neither has an id, both get one.
 
-        `ends`: the process that is asked to stop if that is found out later, if not this one.
+        `ends`: the process to stop if a mismatch is found later; by default this one.
         """
         self._settings, self._database, self._blobs = settings, database, blobs
         self._ends = ends or os.getpid()
@@ -67,12 +67,12 @@ class StoreWatch:
         self._thread = threading.Thread(target=self._run, name="store-watch", daemon=True)
         self._compare(pairing.ANY_AGE_MS)
         self._written_ms = clock() - CLOCKS_MS
-        """Whatever is in the store since then may be this process's own."""
+        """Bytes written to the store since then may be this process's own."""
 
     def await_store(self) -> None:
-        """Before the first start has paired the two, ask a store that did not answer again, for `COMPARE_S`:
-        what this process wrote into one that was not compared would look like another database's to processes
-        that start beside it. Once they are paired nothing waits.
+        """On the first start, before the two are paired, retry a store that does not answer, for `COMPARE_S`:
+        bytes that this process wrote before pairing would look like another database's to processes that
+        start at the same time. Once the two are paired, there is no wait.
         """
         until = time.monotonic() + COMPARE_S
         while not self._is_compared and time.monotonic() < until and not pairing.is_paired(self._database):
@@ -118,7 +118,7 @@ class StoreWatch:
                 before_ms=before_ms,
             )
         except (StoreUnreachable, StorageFailed) as error:
-            # Jobs wait while a store is away, and a start does too little to be refused for it.
+            # Jobs wait while a store is unreachable; that is no reason to refuse to start.
             log().warning("store.not_compared", store=store_of(self._settings), reason=error.message)
         else:
             self._is_compared = True

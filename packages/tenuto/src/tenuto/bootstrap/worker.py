@@ -1,4 +1,4 @@
-"""The worker's process: what it can run, its parts, and its end by a signal."""
+"""The worker process: what it can run, its parts, and how a signal stops it."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -27,10 +27,10 @@ def run_worker(
     tell: Callable[[Sequence[Ability]], None] | None = None,
     withdraws: bool = True,
 ) -> None:
-    """Work until SIGTERM or SIGINT. `tell` gets what this worker can run, before it claims anything.
+    """Work until SIGTERM or SIGINT. `tell` receives what this worker can run, before it claims anything.
 
-    `withdraws`: whether it takes back what it offers when it stops. The worker of `serve` does not: it stops
-    with the whole service, or is started again at once, and a restart is to refuse no job.
+    `withdraws`: whether it withdraws its offers when it stops. The worker of `serve` does not: it stops with
+    the whole service or is restarted at once, and no job should be refused because of a restart.
     """
     keep_private()
     arm_failpoints()
@@ -45,7 +45,7 @@ def run_worker(
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
     except OperatorError:
         if stopping.is_set():
-            return  # The signal came while it waited for a migration: an ordinary stop.
+            return  # The signal came while it was waiting for a migration: an ordinary stop.
         raise
     with closing(database):
         context = _context(settings, database, offered, telemetry)
@@ -61,14 +61,14 @@ def run_worker(
 
 
 def _offered(settings: Settings) -> dict[str, catalog.Model]:
-    """Models of jobs. The API's process answers chats; a worker has nothing to do with them."""
+    """The models that run jobs. Chats are answered by API processes, not by workers."""
     return {name: model for name, model in catalog.models(settings).items() if model.interface == "jobs"}
 
 
 def _abilities(
     settings: Settings, models: list[str] | None, offered: dict[str, catalog.Model]
 ) -> list[Ability]:
-    """What can run here of the models that are named, or of all; the log says why the rest cannot."""
+    """Which of the named models, or of all, can run here; the log says why the others cannot."""
     unknown = [name for name in models or () if name not in offered]
     if unknown:
         raise OperatorError(f"there is no model {', '.join(unknown)}; there are {', '.join(offered)}")

@@ -1,4 +1,4 @@
-"""Models whose engines are adapters', and those composed of two others, as the operator's settings name them.
+"""Models that adapters run, and models composed of two others, as the operator's settings define them.
 
 A manifest describes an adapter (`engines/manifests.py`), the settings choose among what it can do. Together
 they make an entry of the catalog, or a list of faults. Starts nothing, and imports no engine.
@@ -21,7 +21,7 @@ from tenuto.errors import Fault
 
 
 def entries(models: Mapping[str, ModelSettings], faults: list[str]) -> dict[str, EngineEntry]:
-    """The entries of all enabled tables that name an adapter; what is wrong is added to the faults."""
+    """The entries of all enabled tables that name an adapter; adds what is wrong to the faults."""
     made = {}
     for name, own in models.items():
         if own.adapter is None or not own.enabled:
@@ -42,10 +42,10 @@ def entries(models: Mapping[str, ModelSettings], faults: list[str]) -> dict[str,
 
 
 def find(name: str, interpreter: str | None) -> Manifest:
-    """An adapter by name: installed beside us, or else for the model's interpreter.
+    """An adapter by name: installed next to Tenuto, or else for the model's interpreter.
 
-    A machine that runs no engine needs no interpreter for it: a package that is installed beside Tenuto
-    (without its dependencies: it is never imported) describes the model.
+    A machine that does not run the engine needs no interpreter for it: the adapter's package, installed next
+    to Tenuto without its dependencies, describes the model and is never imported.
     """
     known = dict(manifests.here().manifests)
     if name not in known and interpreter and shutil.which(interpreter):
@@ -56,7 +56,7 @@ def find(name: str, interpreter: str | None) -> Manifest:
 
 
 def offers(name: str, model: str) -> bool:
-    """Whether this model is offered by the engine of this name: the table then sets the engine's options."""
+    """Whether the engine of this name offers this model by itself: the table then only sets its options."""
     manifest = manifests.here().manifests.get(name)
     return manifest is not None and manifest.offered and manifest.model == model
 
@@ -64,7 +64,7 @@ def offers(name: str, model: str) -> bool:
 def composed(
     name: str, own: ModelSettings, known: Mapping[str, EngineEntry], faults: list[str]
 ) -> EngineEntry | None:
-    """A recognition model of two others, each of which writes one of its transcripts."""
+    """A recognition model composed of two others, each of which writes one of its transcripts."""
     where = f'models."{name}".composed_of'
     unknown = [part for part in own.composed_of if part not in known]
     if unknown:
@@ -100,7 +100,7 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
         if own.upstream is not None
         else chosen.get(CONCURRENCY, manifest.concurrency),
         role=role,
-        # What is charged for is never transcribed twice.
+        # A metered transcription is never repeated.
         tries=1 if metered or not manifest.roles else manifest.tries,
         defaults={**manifest.defaults, **adapter.defaults},
         memory_mib=adapter.memory_mib or manifest.memory_mib,
@@ -111,7 +111,7 @@ def _entry(name: str, manifest: Manifest, own: ModelSettings, adapter: AdapterSe
 
 
 def _faults(manifest: Manifest, own: ModelSettings, adapter: AdapterSettings) -> list[str]:
-    """What does not fit between a table and its adapter, a line each."""
+    """The conflicts between a table and its adapter, one line each."""
     return [
         *_licence_faults(manifest, adapter),
         *_interpreter_faults(manifest, own),

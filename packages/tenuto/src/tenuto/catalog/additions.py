@@ -1,8 +1,8 @@
-"""Models that an operator may add by name, and what the data folder keeps of those that were added.
+"""Models that an operator may add by name, and what the data folder stores about those that were added.
 
-`additions.toml` says what each is and which repositories of the hub hold it. In the folder `models` of the
-data folder are, by name: `pins/NAME.json`, the weights with the commit and hashes that the first download
-pinned, which stays for later downloads to match; and `NAME.toml`, the table of settings that enables the
+`additions.toml` says what each is and which repositories on the hub hold it. The folder `models` in the data
+folder has two files for each: `pins/NAME.json`, the weights with the commit and hashes that the first
+download pinned, which later downloads must match; and `NAME.toml`, the table of settings that enables the
 model, which `config.load` reads. Downloads nothing and starts nothing.
 """
 
@@ -30,14 +30,14 @@ class HubRepository(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One repository on the hub that holds a weight of the model."""
 
     option: str
-    """Which option of the engine names the folder or file."""
+    """The engine's option that names the folder or file."""
     repository: Repository
     revision: str = "main"
     """A branch, a tag or a commit; the first download pins the commit."""
     file: str = ""
-    """The weight is this one file."""
+    """If set, the weight is this one file."""
     files: tuple[str, ...] = ()
-    """The weight is a folder with the files that match these patterns."""
+    """Otherwise the weight is a folder with the files that match these patterns."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -48,24 +48,24 @@ class Addition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """One model that can be added."""
 
     name: WeightName
-    """What it is called in commands."""
+    """Its name in commands."""
     model: str
-    """What callers call it."""
+    """Its public name, for callers."""
     kind: str
     engine: str
     """The adapter that runs it."""
     install: str
-    """What installs that adapter's package."""
+    """The command that installs the adapter's package."""
     summary: str
     summary_zh: str
     languages: tuple[str, ...]
     size_bytes: int
-    """About; of all its weights."""
+    """Approximate size of all its weights."""
     memory_mib: int
     licence: Licence
     repository: tuple[HubRepository, ...]
     options: dict[str, Any] = {}
-    """Other options of the engine."""
+    """The engine's other options."""
     defaults: dict[str, int | float] = {}
     honoured: tuple[str, ...] | None = None
     role: str | None = None
@@ -85,7 +85,7 @@ def additions() -> Mapping[str, Addition]:
 
 
 def named(name: str) -> Addition:
-    """The model of this name, or of this public name. OperatorError names the nearest."""
+    """The model with this name or public name. OperatorError suggests the nearest."""
     known = additions()
     by_model = {one.model: one for one in known.values()}
     if (one := known.get(name) or by_model.get(name)) is not None:
@@ -100,17 +100,17 @@ def named(name: str) -> Addition:
 
 
 def folder_of(settings: Settings) -> Path:
-    """Where the data folder keeps what was added."""
+    """The folder for added models in the data folder."""
     return settings.folder / ADDED
 
 
 def table_file(settings: Settings, addition: Addition) -> Path:
-    """The file that enables the model while it is there."""
+    """The file that enables the model as long as it exists."""
     return folder_of(settings) / f"{addition.name}.toml"
 
 
 def pin_of(settings: Settings, addition: Addition) -> tuple[Weight, ...] | None:
-    """What the first download pinned; None before it. OperatorError: the file is not what we wrote."""
+    """What the first download pinned; None before it. OperatorError: the file cannot be read."""
     file = _pin_file(settings, addition.name)
     try:
         return msgspec.json.decode(file.read_bytes(), type=tuple[Weight, ...])
@@ -123,7 +123,7 @@ def pin_of(settings: Settings, addition: Addition) -> tuple[Weight, ...] | None:
 
 
 def pin(settings: Settings, addition: Addition, weights: Sequence[Weight]) -> None:
-    """Keep the weights' commit and hashes; every later download must match them."""
+    """Store the weights' commit and hashes; every later download must match them."""
     write(_pin_file(settings, addition.name), msgspec.json.format(msgspec.json.encode(list(weights))))
 
 
@@ -165,7 +165,7 @@ def table_of(
 
 
 def write(file: Path, content: bytes) -> None:
-    """A file that is whole or not there, whenever the process dies."""
+    """Write a file atomically and durably."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.name}.tmp")
     with temporary.open("wb") as output:

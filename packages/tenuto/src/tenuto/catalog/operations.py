@@ -1,4 +1,4 @@
-"""What workers say of themselves, and what callers may conclude from it: `callable` and why not."""
+"""What workers report about themselves, and what follows for callers: whether a model is `callable`."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -23,9 +23,9 @@ def register_worker(
     abilities: Sequence[Mapping[str, Any]] = (),
     engine_memory_mib: int = 0,
 ) -> None:
-    """A worker that starts says who it is and which models it can run (weights verified).
+    """Register a worker that starts, with the models that it can run (weights verified).
 
-    `abilities` tells the operator of every model that it was to run, and why it does not run one.
+    `abilities` lists, for the operator, every model that it was asked to run and why it cannot run one.
     """
     store.add_worker(
         tx,
@@ -42,32 +42,32 @@ def register_worker(
 
 
 def engines_weighed(tx: Transaction, worker_id: str, engines: Mapping[str, int]) -> None:
-    """The engines that a worker has loaded, and the MiB that each takes."""
+    """Record the engines that a worker has loaded, and the MiB that each takes."""
     store.set_engines(tx, worker_id, json.dumps(engines))
 
 
 def see_worker(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
-    """The worker lives. False: others took it for dead and forgot it; it must register again."""
+    """Record that the worker is alive. False: it was presumed dead and forgotten; it must register again."""
     return store.see(tx, worker_id, now_ms) > 0
 
 
 def withdraw_offers(tx: Transaction, worker_id: str) -> None:
-    """The worker stops: from now on nothing is accepted on its account. Its row stays while it drains."""
+    """Withdraw a stopping worker's offers: nothing more is accepted for it. Its row stays while it drains."""
     store.remove_offers(tx, worker_id)
 
 
 def engine_started(tx: Transaction, worker_id: str, model: str) -> None:
-    """The engine started: earlier failures no longer count."""
+    """Record that the engine started: earlier failures no longer count."""
     store.set_start_failures(tx, worker_id, model, start_failures=0, reason=None)
 
 
 def engine_not_started(tx: Transaction, worker_id: str, model: str, *, failures: int, reason: str) -> None:
-    """The engine failed to start, `failures` times in a row now."""
+    """Record that the engine failed to start, for the `failures`-th time in a row."""
     store.set_start_failures(tx, worker_id, model, start_failures=failures, reason=reason)
 
 
 def ask_callable(tx: Transaction, model: str, *, away: Collection[str]) -> Deferred:
-    """Whether a job for the model may be accepted now: none, or a row with what the operator set for it.
+    """Ask whether a job for the model may be accepted: no row means no, a row has the operator's settings.
 
     `away`: workers that do not count.
     """
@@ -75,7 +75,7 @@ def ask_callable(tx: Transaction, model: str, *, away: Collection[str]) -> Defer
 
 
 def as_set(tx: Transaction, models: Sequence[Model]) -> list[tuple[Model, bool]]:
-    """The models at the prices that hold now, and whether each is switched on."""
+    """The models at their current prices, and whether each is switched on."""
     settings = {setting.model: setting for setting in store.model_settings(tx)}
     usual = ModelSettingRow("", 1, None)
     return [
@@ -86,7 +86,7 @@ def as_set(tx: Transaction, models: Sequence[Model]) -> list[tuple[Model, bool]]
 
 
 def is_switched_on(tx: Transaction, model: str) -> bool:
-    """Whether the operator lets the model be used."""
+    """Whether the operator has not switched the model off."""
     setting = store.model_setting(tx, model)
     return setting is None or bool(setting.is_enabled)
 
@@ -101,9 +101,9 @@ def set_model(
     operator: str,
     now_ms: int,
 ) -> None:
-    """Switch a model on or off and set its price, for what is accepted from now on; the change is noted.
+    """Switch a model on or off and set its price, for what is accepted from now on; records the change.
 
-    Nothing is noted where nothing changes, so that a repeated request is one change.
+    A call that changes nothing records nothing, so that a repeated request is one change.
     """
     before = store.model_setting(tx, model) or ModelSettingRow(model, 1, None)
     after = ModelSettingRow(model, int(is_enabled), price_micros)
@@ -115,17 +115,17 @@ def set_model(
 
 
 def model_settings(tx: Transaction) -> list[ModelSettingRow]:
-    """What the operator set in the studio, for the models of which anything was ever set."""
+    """The operator's settings from the studio, for the models that have any."""
     return store.model_settings(tx)
 
 
 def model_changes(tx: Transaction, limit: int) -> list[ModelChangeRow]:
-    """The newest changes of models, newest first."""
+    """The latest changes of models, newest first."""
     return store.model_changes(tx, limit)
 
 
 def reasons(tx: Transaction, models: list[str], *, away: Collection[str]) -> dict[str, str | None]:
-    """For each model None when it is callable, else why it is not. `away`: workers that do not count."""
+    """For each model, None if it is callable, or why it is not. `away`: workers that do not count."""
     offers = [offer for offer in store.offers(tx) if offer.worker_id not in away]
     answer: dict[str, str | None] = {}
     for model in models:
@@ -140,7 +140,7 @@ def reasons(tx: Transaction, models: list[str], *, away: Collection[str]) -> dic
 
 
 def workers(tx: Transaction) -> list[WorkerRow]:
-    """Every worker that is known, oldest first."""
+    """All known workers, oldest first."""
     return store.workers(tx)
 
 
@@ -150,5 +150,5 @@ def worker_models(tx: Transaction, worker_id: str) -> list[OfferRow]:
 
 
 def forget_worker(tx: Transaction, worker_id: str) -> None:
-    """A worker that has been away so long that nothing is concluded from its row any more."""
+    """Forget a worker that has been away for so long that its row means nothing any more."""
     store.remove_worker(tx, worker_id)

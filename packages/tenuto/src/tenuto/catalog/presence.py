@@ -1,8 +1,8 @@
 """Which workers are away, as one process sees it: those whose rows have stopped changing.
 
-A worker writes its row with every heartbeat. What it writes is the time on its own machine's clock, and
-clocks need not agree, so only the change counts, and how long ago it was seen on the observer's monotonic
-clock. An orderly stop needs none of this: the worker takes back what it offers.
+A worker writes its row with every heartbeat. It writes the time on its own machine's clock, and clocks need
+not agree, so only the change counts, and how long ago the observer saw it by its own monotonic clock.
+An orderly stop needs none of this: the worker withdraws its offers.
 """
 
 from collections.abc import Iterable
@@ -11,22 +11,22 @@ from typing import Protocol
 from msgspec import Struct
 
 OBSERVE_S = 5.0
-"""A process that takes jobs looks at the workers this often."""
+"""How often a process that accepts jobs looks at the workers."""
 
 AWAY_S = 45.0
-"""A worker whose row has not changed for so long is away: with the time between two looks and two heartbeats,
-a lost worker is noticed within 60 s. Where heartbeats are rare it is three of them."""
+"""A worker whose row has not changed for this long is away: together with the intervals between looks and
+heartbeats, a lost worker is noticed within 60 s. With rare heartbeats it is three of their intervals."""
 
 STALE_MS = 600_000
-"""A row that is older when a process starts is not believed until it changes; a younger one is, so that a
-restart of the process refuses no job."""
+"""When a process starts, a row older than this is not trusted until it changes; a younger one is, so that
+restarting the process refuses no job."""
 
 LONG_GAP_LOOKS = 3
-"""After a pause of so many looks (the database was away, the machine slept) a still row proves nothing."""
+"""After a gap of this many looks (database unavailable, machine asleep) an unchanged row proves nothing."""
 
 
 class Beating(Protocol):
-    """The row of a process that writes it again and again as long as it lives: a worker's, or a backup's."""
+    """The row of a process that keeps writing it while it is alive, such as a worker's or a backup's."""
 
     @property
     def id(self) -> str: ...
@@ -56,8 +56,8 @@ class Presence:
     def observe(self, workers: Iterable[Beating], *, now_s: float, now_ms: int | None = None) -> None:
         """Look at all rows of workers. `now_s` is monotonic.
 
-        With `now_ms`, wall time, the first look takes workers whose rows are older than `STALE_MS` for away;
-        without it, it takes them all for alive.
+        With `now_ms`, wall time, the first look considers workers with rows older than `STALE_MS` away;
+        without it, it considers all of them alive.
         """
         first, observed_s = self._observed_s is None, self._observed_s
         self._observed_s = now_s

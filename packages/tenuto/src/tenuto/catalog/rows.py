@@ -1,4 +1,4 @@
-"""Rows of workers and of what they offer, as the store here reads them.
+"""Rows of workers, their offers and the operator's settings of models, as the store here reads them.
 
 A worker writes its own rows. If it dies, they stay as they were: readers conclude that it is away because
 `seen_at` has stopped changing (`presence`), and another worker's upkeep removes them some minutes later.
@@ -13,17 +13,17 @@ class WorkerRow(msgspec.Struct, frozen=True):
     id: str
     """New at each start."""
     machine: str
-    """The machine that it runs on, as `worker.locks` names it; a lock file means something there alone."""
+    """The machine that it runs on, as `worker.locks` names it; a lock file has no meaning elsewhere."""
     pid: int
-    """Its process, for people; the lock decides whether it lives."""
+    """Its process id, for display; the lock decides whether it is alive."""
     lock_name: str
-    """The file whose lock it holds as long as it lives; the kernel lets go of it with the process."""
+    """The file whose lock it holds while it is alive; the kernel releases it when the process ends."""
     started_at: int
     """Set when it registers, by its own clock."""
     seen_at: int
     """Written with every heartbeat, by its own clock: only that it changes means anything elsewhere."""
     abilities: str
-    """JSON: each model that it was to run, and why it does not run one. Written when it registers."""
+    """JSON: each model that it was asked to run, and why it cannot run one. Written when it registers."""
     engines: str
     """JSON: its loaded engines and the MiB that each takes. Written by its upkeep when that has changed."""
     engine_memory_mib: int
@@ -31,18 +31,18 @@ class WorkerRow(msgspec.Struct, frozen=True):
 
 
 class ModelSettingRow(msgspec.Struct, frozen=True):
-    """What the operator set for a model in the studio, beside and before the settings file."""
+    """The operator's settings for a model in the studio, which take precedence over the settings file."""
 
     model: str
     """The model's name."""
     is_enabled: int
     """0: nothing is accepted for it. Set by the operator."""
     price_micros: int | None
-    """The price of a job or a minute from then on; null: that of the settings file."""
+    """The price per job or minute from then on; null: that of the settings file."""
 
 
 class ModelChangeRow(msgspec.Struct, frozen=True):
-    """One such change; written with it, never changed."""
+    """One change of these settings; written with it, never changed."""
 
     id: str
     model: str
@@ -54,7 +54,7 @@ class ModelChangeRow(msgspec.Struct, frozen=True):
 
 
 class OfferRow(msgspec.Struct, frozen=True):
-    """A model that a worker offers. Its offers go when it begins to stop in order, else with its own row."""
+    """A model that a worker offers. Removed when the worker begins an orderly stop, or else with its row."""
 
     worker_id: str
     """Whose offer it is."""
@@ -63,4 +63,4 @@ class OfferRow(msgspec.Struct, frozen=True):
     start_failures: int
     """How often in a row its engine failed to start there; 0 again once it starts."""
     reason: str | None
-    """What the last failure was; null again once the engine starts."""
+    """The last failure; null again once the engine starts."""

@@ -12,13 +12,13 @@ from tenuto.engines.registry import entries as known
 from tenuto.errors import SettingsInvalid
 
 MAX_START_FAILURES = 3
-"""After this many failures to start in a row a worker does not offer the engine any more."""
+"""After this many failures in a row to start the engine, a worker's offer no longer counts."""
 
 MILLION_TOKENS = "million_tokens"
-"""The unit of a price of calls: one for the input, one for the output."""
+"""The unit in which calls are priced, with one price for input and one for output."""
 
 LONGEST_MINUTES = 120
-"""A price by the minute is held for this many, unless the operator sets the hold."""
+"""A price per minute is held for this many minutes, unless the operator sets the hold."""
 
 
 class Model(Struct, frozen=True):
@@ -32,18 +32,18 @@ class Model(Struct, frozen=True):
     rerunnable: bool
     entry: EngineEntry
     upstream: UpstreamSettings | None = None
-    """The server that is called for it; for a chat model, instead of an engine."""
+    """The server that is called for it; for a chat or embedding model, instead of an engine."""
     is_free: bool = False
     """Whether the setting `prices` rules out any price."""
 
     @property
     def takes(self) -> tuple[str, ...]:
-        """What a chat may ask of it beside a text."""
+        """What a chat may ask of it besides text."""
         return () if self.upstream is None else self.upstream.takes
 
 
 def models(settings: Settings) -> dict[str, Model]:
-    """The enabled models by name, in the order in which they are listed. SettingsInvalid names all faults."""
+    """The enabled models by name, in listing order. SettingsInvalid names all faults."""
     faults = _unknown(settings)
     entries = {entry.model: entry for entry in known(fake=settings.engines == "fake") if is_known(entry.kind)}
     entries |= adapters.entries(settings.models, faults)
@@ -63,7 +63,7 @@ def models(settings: Settings) -> dict[str, Model]:
 
 
 def at_price(model: Model, price_micros: int | None) -> Model:
-    """The model at a price that the operator set in the studio; None: at that of the settings file."""
+    """The model at the price that the operator set in the studio; None: at the settings file's price."""
     if price_micros is None or model.is_free or model.interface != "jobs":
         return model
     minutes = LONGEST_MINUTES if model.price.unit == "audio_minute" else 1
@@ -85,7 +85,7 @@ def _offered(entry: EngineEntry, own: ModelSettings, faults: list[str], *, is_fr
 
 
 def _upstreams(settings: Settings, faults: list[str]) -> dict[str, Model]:
-    """Chat and embedding models of other servers, as the operator named them."""
+    """Chat and embedding models on other servers, as the operator configured them."""
     offered = {}
     for name, own in settings.models.items():
         if own.upstream is None or own.adapter is not None or not own.enabled:
@@ -97,7 +97,7 @@ def _upstreams(settings: Settings, faults: list[str]) -> dict[str, Model]:
             model=name,
             kind=kind,
             engine="",
-            # Which model the server runs is the operator's matter.
+            # Which revision the server runs is up to the operator.
             revision="upstream",
             languages=(),
             honoured=tuple(dict.fromkeys(honoured)),
@@ -122,13 +122,13 @@ def _token_price(upstream: UpstreamSettings) -> Price:
 
 
 def _fields_of(takes: tuple[str, ...]) -> list[str]:
-    """The fields that a model of these features honours."""
+    """The fields that a model with these features honours."""
     fields = [name for name, feature in NEEDS.items() if feature in takes]
     return [*fields, "image_url"] if "images" in takes else fields
 
 
 def _free(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:
-    """Nothing, where the operator wants no prices; one that is set beside that is a mistake."""
+    """A price of 0, as the operator wants no prices; setting one as well is a mistake."""
     if own is not None:
         faults.append(f'models."{entry.model}".price: the setting prices is `free`; remove one of the two')
     kind = kinds().get(entry.kind)
@@ -136,7 +136,7 @@ def _free(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:
 
 
 def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price:
-    """The operator's price, and the kind's for what he leaves out."""
+    """The operator's price, completed from the kind's."""
     kind = kinds().get(entry.kind)
     usual = Price() if kind is None else kind.price
     if own is None:
@@ -161,7 +161,7 @@ def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price
 
 
 def _unknown(settings: Settings) -> list[str]:
-    """Tables of models that do not exist: a misspelt one would leave its model free of charge."""
+    """Faults for tables of unknown models: a misspelt name would leave the model without its settings."""
     ours = [entry.model for entry in ENTRIES]
     faults, strangers = [], []
     for name, own in settings.models.items():

@@ -1,4 +1,4 @@
-"""The rows of workers and of what they offer. Takes a transaction, never commits, decides nothing."""
+"""The rows of workers, offers and settings of models. Takes a transaction, never commits, decides nothing."""
 
 from collections.abc import Collection
 
@@ -74,9 +74,9 @@ def offers(tx: Transaction) -> list[OfferRow]:
 
 
 def usable_offer(tx: Transaction, model: str, *, away: Collection[str], max_failures: int) -> Deferred:
-    """An offer of a worker that is not among those away, and what the operator set for the model.
+    """Ask for an offer by a worker that is not away, and the operator's settings for the model.
 
-    Those away are few: they are forgotten in time.
+    Few workers are away at a time: they are forgotten after a while.
     """
     names = {f"away_{number}": worker_id for number, worker_id in enumerate(sorted(away))}
     but = f"and worker_id not in ({', '.join(f':{name}' for name in names)})" if names else ""
@@ -131,7 +131,7 @@ def add_model_change(tx: Transaction, change: ModelChangeRow) -> None:
 
 
 def model_changes(tx: Transaction, limit: int) -> list[ModelChangeRow]:
-    """The newest, newest first."""
+    """The latest changes, newest first."""
     return records.all_records(
         tx,
         ModelChangeRow,

@@ -1,6 +1,6 @@
-"""The secrets with which upstreams are called: read when a process starts, from where the settings say.
+"""The secrets for calling upstreams: read when a process starts, from the places that the settings name.
 
-They are in no setting, and never in an answer or a log.
+They are never in a setting, a response or a log.
 """
 
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Chat completions: the models that answer, their queues, and what is recorded of each call."""
+"""Chats and embeddings: the models that answer, their queues, and what is recorded about each call."""

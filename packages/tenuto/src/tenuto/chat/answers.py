@@ -1,4 +1,4 @@
-"""What a chat model gives back, whichever engine it is, and the protocol of such an engine.
+"""What a chat or embedding model returns, whatever its engine, and the protocol of such an engine.
 
 Nothing here knows HTTP, processes or upstreams.
 """
@@ -12,17 +12,17 @@ from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.embeddings import EmbeddingRequest
 
 FINISHED = ("stop", "length", "content_filter", "tool_calls")
-"""Why an answer ended: by itself or at a stop text, at its limit of tokens, cut by a filter, for tools."""
+"""Why an answer ended: by itself or at a stop text, at its token limit, by a filter, to call tools."""
 IMAGE_TOKENS = 1000
-"""Of a picture, in an estimate."""
+"""The estimated tokens of a picture."""
 MOST_IMAGE_TOKENS = 4096
-"""Of a picture, in a bound."""
+"""The most tokens of a picture, for holds."""
 FRAME_TOKENS = 16
-"""What a model's template adds to each message, and to the conversation, at most."""
+"""The most tokens that a model's template adds to each message, and to the conversation."""
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens as the model's own tokenizer counts them, or as `estimate` does."""
+    """Tokens as counted by the model's own tokenizer, or by `estimate`."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -35,23 +35,23 @@ class Choice(msgspec.Struct, frozen=True):
     text: str | None
     finish_reason: str
     more: dict[str, Any] = msgspec.field(default_factory=dict)
-    """`tool_calls` and `refusal`, where the model has them, as OpenAI's format has them."""
+    """`tool_calls` and `refusal`, if the model gave any, in OpenAI's format."""
     logprobs: dict[str, Any] | None = None
 
 
 class Completion(msgspec.Struct, frozen=True):
-    """All answers to a request, whole."""
+    """All complete answers to a request."""
 
     choices: tuple[Choice, ...]
     usage: Usage
     charged_micros: int | None = None
-    """None: the model has no price, or the charge is not written yet."""
+    """None: the model has no price, or the charge has not been written yet."""
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A piece of an answer, in order. The last one of each answer has the reason why it ended.
+    """A piece of an answer, in order. The last piece of each answer says why the answer ended.
 
-    `usage` is what was used so far, if the engine knows it.
+    `usage` is the usage so far, if the engine knows it.
     """
 
     text: str = ""
@@ -60,12 +60,12 @@ class Piece(msgspec.Struct, frozen=True):
     index: int = 0
     """Which of the answers."""
     more: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Parts of `tool_calls` and `refusal`, as OpenAI's format has them."""
+    """Parts of `tool_calls` and `refusal`, in OpenAI's format."""
     logprobs: dict[str, Any] | None = None
 
     @property
     def all_text(self) -> str:
-        """Its text, with that of its tool calls and of a refusal."""
+        """Its text, including that of tool calls and of a refusal."""
         if not self.more:
             return self.text
         functions = [call.get("function", {}) for call in self.more.get("tool_calls", ())]
@@ -74,9 +74,9 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 def estimate(request: ChatRequest, answer: str) -> Usage:
-    """What a call used if its model does not report it: a token is four ASCII characters or one other.
+    """The usage of a call whose model does not report it: a token is four ASCII characters or one other.
 
-    OpenAI gives the four as a rule of thumb for English; a character of Chinese is about a token.
+    Four is OpenAI's rule of thumb for English; a Chinese character is about one token.
     """
     texts = [text for message in request.messages for text in message.texts]
     texts += [_written(message.more) for message in request.messages if message.more]
@@ -87,9 +87,9 @@ def estimate(request: ChatRequest, answer: str) -> Usage:
 
 
 def most_used(request: ChatRequest, longest_answer: int) -> Usage:
-    """What a call can use at most: a token is one byte or more. An answer without a limit has the one given.
+    """The most that a call can use, as a token is at least one byte. `longest_answer` is the default limit.
 
-    A picture's tokens are its model's matter; they are bounded by `MOST_IMAGE_TOKENS`.
+    A picture's tokens depend on the model; `MOST_IMAGE_TOKENS` is assumed as their bound.
     """
     texts = [text for message in request.messages for text in message.texts]
     texts += [_written(message.more) for message in request.messages if message.more]
@@ -105,28 +105,28 @@ def _written(value: Any) -> str:
 
 
 def tokens_of(text: str) -> int:
-    """About how many tokens a text has."""
+    """Roughly how many tokens a text has."""
     ascii_characters = sum(character.isascii() for character in text)
     return -(-ascii_characters // 4) + len(text) - ascii_characters
 
 
 class Embeddings(msgspec.Struct, frozen=True):
-    """One vector for each input, in order: numbers, or base64 of 32-bit floats, little-endian; in JSON."""
+    """One vector per input, in order, as JSON: numbers, or base64 of little-endian 32-bit floats."""
 
     vectors: list[msgspec.Raw]
     usage: Usage
     charged_micros: int | None = None
-    """As of a `Completion`."""
+    """As in `Completion`."""
 
 
 def estimate_inputs(request: EmbeddingRequest) -> Usage:
-    """What embeddings used for which nobody waited."""
+    """The estimated usage of embeddings whose caller left before the answer."""
     counts = (tokens_of(one) if isinstance(one, str) else len(one) for one in request.inputs)
     return Usage(sum(counts), is_estimated=True)
 
 
 def most_used_by_inputs(request: EmbeddingRequest) -> Usage:
-    """What embeddings can use at most."""
+    """The most that embeddings can use."""
     counts = (len(one.encode()) if isinstance(one, str) else len(one) for one in request.inputs)
     return Usage(sum(counts) + len(request.inputs) * FRAME_TOKENS)
 
@@ -134,7 +134,7 @@ def most_used_by_inputs(request: EmbeddingRequest) -> Usage:
 class Engine(Protocol):
     """One model. All methods are called in the event loop.
 
-    Errors are the caller's to see: InvalidRequest (the prompt does not fit), RateLimited, ModelUnavailable.
+    Its errors reach the caller: InvalidRequest (the prompt is too long), RateLimited, ModelUnavailable.
     """
 
     concurrency: int
@@ -147,21 +147,21 @@ class Engine(Protocol):
         """Get ready before the first call; returns at once."""
 
     async def close(self) -> None:
-        """End what it holds, for good."""
+        """Release everything that it holds, for good."""
 
 
 class ChatEngine(Engine, Protocol):
     """A model that answers. Cancelling `complete`, or closing the iterator of `stream`, stops it."""
 
     async def complete(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
-        """A whole answer. `on_piece` gets each piece as it comes, if the answer comes in pieces."""
+        """A complete answer. `on_piece` gets each piece as it arrives, if the answer arrives in pieces."""
 
     def stream(self, request: ChatRequest) -> AsyncGenerator[Piece, None]:
         """The answer piece by piece."""
 
 
 class EmbeddingEngine(Engine, Protocol):
-    """A model that gives vectors."""
+    """A model that returns vectors."""
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """The vectors of the inputs."""

@@ -1,6 +1,6 @@
-"""The chat models of an API process: which there are, whether they can be called, queues, calls.
+"""The chat and embedding models of an API process: which can be called, their queues and calls.
 
-It does not know HTTP, nor how an engine answers.
+It knows neither HTTP nor how an engine answers.
 """
 
 import asyncio
@@ -38,19 +38,19 @@ from tenuto.errors import AnswerCutOff, ModelUnavailable, RateLimited, TenutoErr
 
 RETRY_AFTER_S = 5
 PAUSE_S = 0.1
-"""A caller that takes a piece more slowly than this holds its model up."""
+"""A caller that takes longer than this to read a piece holds up the model."""
 HELD_UP_S = 1.0
-"""An upstream that breaks off after it was held up for this long may do so because of it."""
+"""An upstream that breaks off after being held up for this long may have done so because of that."""
 E = TypeVar("E", bound=Engine)
 
 
 class _Tally:
-    """What one call has used so far: as its model last reported, else estimated from its pieces."""
+    """The usage of one call so far: as the model last reported it, or estimated from its pieces."""
 
     def __init__(self, request: ChatRequest) -> None:
         self.is_begun = False
         self.held_up_s = 0.0
-        """How long the caller has held its model up by reading slowly."""
+        """How long the caller has held up the model by reading slowly."""
         self._request = request
         self._reported: Usage | None = None
         self._texts: list[str] = []
@@ -63,22 +63,22 @@ class _Tally:
             self._texts.append(piece.all_text)
 
     def note_pause(self, pause_s: float) -> None:
-        """The caller took this long to take a piece."""
+        """Record how long the caller took to read a piece."""
         if pause_s >= PAUSE_S:
             self.held_up_s += pause_s
 
     def usage(self) -> Usage:
-        """The tokens of the call, as far as they are known."""
+        """The usage of the call, as far as it is known."""
         return self._reported or estimate(self._request, "".join(self._texts))
 
     def leave(self, call: ModelCall) -> None:
-        """End the call because of its caller, or at our limits: what was given is charged."""
+        """End the call because its caller left, or at our limits: what was delivered is charged."""
         end = call.leave if self.is_begun else call.release
         end(self.usage())
 
 
 class Engines(Struct, frozen=True):
-    """By model, what answers and what gives vectors."""
+    """The chat engines and the embedding engines, by model."""
 
     chats: dict[str, ChatEngine] = field(default_factory=dict)
     embedders: dict[str, EmbeddingEngine] = field(default_factory=dict)
@@ -102,14 +102,14 @@ class Chats:
         }
 
     def start(self) -> None:
-        """In the event loop, before the first call: load what the settings mark as warm."""
+        """Load the models that the settings mark as warm; in the event loop, before the first call."""
         for name, engine in self._engines.items():
             own = self._settings.models.get(name)
             if own is not None and own.warm:
                 engine.warm()
 
     async def close(self) -> None:
-        """In the event loop, after the last call."""
+        """Finish all writes and close the engines; in the event loop, after the last call."""
         await self._calls.close()
         for engine in self._engines.values():
             await engine.close()
@@ -119,11 +119,11 @@ class Chats:
         return self._engines[model].reason()
 
     async def complete(self, caller: Caller, request: ChatRequest, key: str | None) -> Completion:
-        """A whole answer, recorded. Raises InvalidRequest, RateLimited, ModelUnavailable,
-        InsufficientBalance; CallStillOpen and IdempotencyConflict for the `key` of a call with a price.
+        """A complete answer, recorded. Raises InvalidRequest, RateLimited, ModelUnavailable,
+        InsufficientBalance; CallStillOpen and IdempotencyConflict for the `key` of a priced call.
 
-        It is also recorded if its caller leaves before the end, for the model worked on it; but who has no
-        answer pays nothing.
+        If the caller leaves before the end, the usage is recorded, as the model worked on it, but a caller
+        without an answer pays nothing.
         """
         engine = self._callable(self._chats, request.model)
         async with self._begun(caller, request.model, self._most(request), key) as call:
@@ -139,10 +139,10 @@ class Chats:
     async def stream(
         self, caller: Caller, request: ChatRequest, key: str | None
     ) -> AsyncGenerator[Piece, None]:
-        """The answer piece by piece; what was used is recorded however it ends.
+        """The answer piece by piece; its usage is recorded however it ends.
 
-        It is charged before its last piece is given, or when the caller leaves, or at our limits: for what
-        came until then. What the model itself cuts off costs nothing.
+        It is charged before its last piece is sent, or for what came until then if the caller leaves or our
+        limits end it. An answer that the model itself cuts off costs nothing.
         """
         engine = self._callable(self._chats, request.model)
         loop = asyncio.get_running_loop()
@@ -174,7 +174,7 @@ class Chats:
                 await pieces.aclose()
 
     async def embed(self, caller: Caller, request: EmbeddingRequest, key: str | None) -> Embeddings:
-        """The vectors, recorded also if their caller leaves. Raises what `complete` raises."""
+        """The vectors, recorded even if the caller leaves. Raises what `complete` raises."""
         engine = self._callable(self._embedders, request.model)
         async with self._begun(caller, request.model, most_used_by_inputs(request), key) as call:
             try:
@@ -189,7 +189,7 @@ class Chats:
     async def _begun(
         self, caller: Caller, model: str, most: Usage, key: str | None
     ) -> AsyncIterator[ModelCall]:
-        """A call that has a slot, and holds what it may cost."""
+        """A call that has a slot, and a hold for the most it can cost."""
         async with (
             self._slots[model].taken(caller.account_id),
             self._calls.begun(caller, self._models[model], most, key) as call,
@@ -212,20 +212,20 @@ class Chats:
 class ChatSlots:
     """The slots and the queue of one model, in one event loop. `waiting_limit` 0 lets any number wait.
 
-    Accounts take turns: a free slot goes to the account whose turn it is, and within an account to its first
-    chat. If the queue is full, an account with fewer chats in it replaces the last chat of the account with
-    the most, so that nobody can keep the others out by sending many.
+    Accounts take turns: a free slot goes to the account whose turn it is, and within an account to its oldest
+    chat. If the queue is full, an account with fewer chats in it displaces the newest chat of the account
+    with the most, so that no account can shut out the others by sending many.
     """
 
     def __init__(self, slots: int, waiting_limit: int) -> None:
         self._free = slots
         self._waiting_limit = waiting_limit
-        # By account, the one whose turn is next first; an account without a waiting chat has no entry.
+        # By account, in the order of their turns; an account without a waiting chat has no entry.
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
     async def taken(self, account_id: str) -> AsyncIterator[None]:
-        """A slot while the block lasts. RateLimited if the queue is full, also while it waits itself."""
+        """A slot for the duration of the block. RateLimited: the queue is full, or its place was taken."""
         await self._take(account_id)
         try:
             yield
@@ -244,7 +244,7 @@ class ChatSlots:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                # The slot came as we left: the next one gets it.
+                # The slot came just as we left: pass it on to the next.
                 self._give_back()
             else:
                 self._leave(account_id, turn)
@@ -254,7 +254,7 @@ class ChatSlots:
         return sum(len(turns) for turns in self._waiting.values())
 
     def _refuse_another(self, account_id: str) -> None:
-        """Refuse the last chat of the account with the most, unless this account would then have as many."""
+        """Refuse the newest chat of the account with the most, unless this account would have as many."""
         busiest = max(self._waiting, key=lambda each: len(self._waiting[each]))
         if len(self._waiting[busiest]) <= len(self._waiting.get(account_id, ())) + 1:
             raise self._refusal()
@@ -279,7 +279,7 @@ class ChatSlots:
             del self._waiting[account_id]
 
     def _give_back(self) -> None:
-        """To the account whose turn it is, else it is free; a slot is never both."""
+        """Pass the slot to the account whose turn it is, or free it, but never both."""
         while self._waiting:
             account_id, turns = next(iter(self._waiting.items()))
             turn = turns.popleft()
@@ -294,7 +294,7 @@ class ChatSlots:
 
 
 def make_engines(models: Mapping[str, Model], settings: Settings, environment: Mapping[str, str]) -> Engines:
-    """An engine for each chat or embedding model. OperatorError if the key of an upstream cannot be read."""
+    """An engine for each chat or embedding model. OperatorError if an upstream's key cannot be read."""
     engines = Engines()
     for name, model in models.items():
         if model.interface == "jobs":
@@ -306,7 +306,7 @@ def make_engines(models: Mapping[str, Model], settings: Settings, environment: M
             engines.chats[name] = EmbeddedChat(model, settings)
             continue
         key = read_key(model.upstream, environment, name)
-        # Imported only if an upstream is configured: it takes as long as the rest of a start.
+        # Imported only if an upstream is configured: the import takes as long as the rest of a start.
         if model.kind == EMBEDDING:
             from tenuto.chat.embeddings import UpstreamEmbeddings
 

@@ -1,7 +1,7 @@
 """A chat or embedding model in a host of our own: a child process of this one, started on the first call.
 
-It does not know what the engine is, nor HTTP. Runs are started from threads, one for each that the engine
-takes at once; their pieces come back to the event loop.
+It knows neither HTTP nor which engine it is. Runs are started from threads, as many as the engine can run at
+once; their pieces are passed to the event loop.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ MAX_THREADS = 2
 MISSING = "its weights are not here: tenuto models pull"
 BROKEN = "its engine fails to start"
 TOO_LONG = "the conversation is longer than the model's context"
-# How long an engine that does not start is not tried; then one call tries it.
+# How long an engine that failed to start is not tried again; then one call tries it.
 RETRY_S = 60.0
 _OLD_ROLES = {"developer": "system"}
 
@@ -47,7 +47,7 @@ _log = get_logger("tenuto.chat")
 
 
 class _EmbeddedModel:
-    """An Engine (see `answers.py`) over a host. `make_host` is the seam where another host goes in."""
+    """An Engine (see `answers.py`) on a host. `make_host` can provide another host."""
 
     def __init__(
         self, model: Model, settings: Settings, make_host: Callable[[EngineSpec], ChildHost] = ChildHost
@@ -57,7 +57,7 @@ class _EmbeddedModel:
         self._settings = settings
         self._host = make_host(spec_of(model, settings))
         self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix=f"chat-{model.name}")
-        # Starts that failed in a row, and when the last one did.
+        # Failed starts in a row, and the time of the last one.
         self._failures = 0
         self._failed_at = 0.0
 
@@ -74,7 +74,7 @@ class _EmbeddedModel:
 
     def warm(self) -> None:
         def load() -> None:
-            # Logged by `_load`, and the first call tries again.
+            # Logged by `_load`; the first call tries again.
             with suppress(ModelUnavailable):
                 self._load()
 
@@ -93,7 +93,7 @@ class _EmbeddedModel:
         on_segment: Callable[[bytes, dict[str, Any]], None],
         cancelled: Cancellation,
     ) -> HostResult:
-        """One run, in a thread. `param` has the text that may be too long."""
+        """One run, in a thread. `param` names the field whose text may be too long."""
         self._load()
         try:
             return self._host.run(
@@ -117,7 +117,7 @@ class _EmbeddedModel:
             raise ModelUnavailable from error
 
     def _load(self) -> None:
-        """Start the engine, unless it is running. ModelUnavailable: it did not start, which is counted."""
+        """Start the engine unless it is running. ModelUnavailable: it did not start; failures are counted."""
         if self._host.alive:
             return
         try:
@@ -171,13 +171,13 @@ class EmbeddedChat(_EmbeddedModel):
             yield _last(run.result())
         finally:
             if not run.done():
-                # Nobody reads on: the engine is cancelled, and its slot is free when it has stopped.
+                # The reader has left: cancel the run, whose slot is free once it has stopped.
                 cancelled.set()
                 await asyncio.gather(run, return_exceptions=True)
 
 
 class EmbeddedVectors(_EmbeddedModel):
-    """An EmbeddingEngine (see `answers.py`): its result is 32-bit floats, one vector after the other."""
+    """An EmbeddingEngine (see `answers.py`): its host returns 32-bit floats, one vector after the other."""
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         self._check(request)
@@ -187,7 +187,7 @@ class EmbeddedVectors(_EmbeddedModel):
             return await asyncio.shield(run)
         finally:
             if not run.done():
-                # Nobody waits: the engine is cancelled, and its slot is free when it has stopped.
+                # The caller has left: cancel the run, whose slot is free once it has stopped.
                 cancelled.set()
                 await asyncio.gather(run, return_exceptions=True)
 
@@ -219,7 +219,7 @@ class EmbeddedVectors(_EmbeddedModel):
 
 
 def spec_of(model: Model, settings: Settings) -> EngineSpec:
-    """How the host of a model of our own is started."""
+    """How the host of one of our own models is started."""
     own = settings.models.get(model.name, ModelSettings())
     options = {
         **model.entry.options,
@@ -253,14 +253,14 @@ def _parameters(request: ChatRequest) -> dict[str, Any]:
 
 
 def _messages(request: ChatRequest) -> bytes:
-    """As raw bytes: a conversation may be longer than a message's header."""
+    """The conversation as raw bytes: it may be longer than the header of a frame can be."""
     return msgspec.json.encode(
         [{"role": _OLD_ROLES.get(one.role, one.role), "content": one.text} for one in request.messages]
     )
 
 
 def _usage(metadata: dict[str, Any]) -> Usage:
-    """An engine is not trusted: a usage that is not a pair of counts makes it unavailable."""
+    """The usage; engines are not trusted, so anything but two counts makes the model unavailable."""
     counts = [metadata.get(name) for name in ("prompt_tokens", "completion_tokens")]
     if not all(type(count) is int and count >= 0 for count in counts):
         raise ModelUnavailable

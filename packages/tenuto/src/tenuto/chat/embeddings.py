@@ -1,9 +1,9 @@
-"""Embeddings of an OpenAI-compatible server that the operator configured.
+"""Embeddings from an OpenAI-compatible server that the operator configured.
 
-As in chats, requests and answers are rebuilt from the fields that are known here. What a server gives as
-numbers or as base64 is turned into the form that was asked for.
+As with chats, requests and answers are rebuilt from the fields that are known here. Whether a server returns
+numbers or base64, the result is in the requested form.
 
-An answer may have millions of numbers. It is read in a thread, one vector after the other, each from its own
+An answer may have millions of numbers. It is converted in a thread, one vector at a time, each from its own
 JSON to its own JSON: no step holds the interpreter for longer than one vector takes, so other requests are
 answered meanwhile.
 """
@@ -20,7 +20,7 @@ from tenuto.config import UpstreamSettings
 
 PATH = "/embeddings"
 MAX_BYTES = 48 * 1024 * 1024
-"""Of an answer: 2,048 inputs of 3,072 numbers, as base64."""
+"""The largest answer: 2,048 inputs of 3,072 numbers, as base64."""
 
 
 class _Embedding(msgspec.Struct):
@@ -56,7 +56,7 @@ class UpstreamEmbeddings(Upstream):
 
 
 def request_body(model: str, request: EmbeddingRequest) -> bytes:
-    """The request for the upstream, under its own name of the model."""
+    """The request for the upstream, with its own name for the model."""
     sent = {"model": model, "input": request.input, "encoding_format": request.encoding_format}
     return encode(sent if request.dimensions is None else sent | {"dimensions": request.dimensions})
 

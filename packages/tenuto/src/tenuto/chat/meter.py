@@ -1,7 +1,7 @@
-"""Counts what chats used and writes it after the answers, so that no answer waits for the disk.
+"""Counts the usage of chats and writes it after the answers, so that no answer waits for the disk.
 
-What several chats of a key used meanwhile is written as one row. It is lost only if the process dies, not
-while the database is away.
+The usage of several chats of a key between two writes becomes one row. It is lost only if the process dies,
+not while the database is unavailable.
 """
 
 import asyncio
@@ -16,17 +16,17 @@ from tenuto.errors import Unavailable, is_of_the_machine
 from tenuto.ids import Clock, Ids
 from tenuto.logs import get_logger
 
-# The delay of a write, which includes all that is noted until then.
+# The delay before a write, which includes everything noted until then.
 FLUSH_S = 0.05
 RETRY_S = 1.0
-# Keys that wait for the database at once: beyond, the oldest are logged and forgotten.
+# The most entries that wait for the database; beyond that, the oldest are logged and dropped.
 MAX_WAITING = 10_000
 
 _log = get_logger("tenuto.chat")
 
 
 class Meter:
-    """The counts of one process that are not written yet. Lives in the event loop."""
+    """The counts of one process that are not written yet. Used in the event loop only."""
 
     def __init__(self, database: Database, ids: Ids, clock: Clock) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class Meter:
         self._closing = False
 
     def note(self, account_id: str, key_id: str, model: str, usage: Usage) -> None:
-        """One call ended."""
+        """Count a call that has ended."""
         use = Use(account_id, key_id, model, day_of(self._clock()))
         used = Used(1, usage.prompt_tokens, usage.completion_tokens, int(usage.is_estimated))
         self._waiting[use] = self._waiting.get(use, Used()) + used
@@ -48,7 +48,7 @@ class Meter:
             self._writing = asyncio.get_running_loop().create_task(self._write())
 
     async def close(self) -> None:
-        """Write what is left, once; the database may be away."""
+        """Write what is left, trying once, as the database may be unavailable."""
         self._closing = True
         if self._writing is not None:
             await self._writing
@@ -64,14 +64,14 @@ class Meter:
             self._writing = None
 
     async def _store(self, uses: dict[str, tuple[Use, Used]]) -> None:
-        """Until it is written: under the same ids, so that a write of unknown outcome counts once."""
+        """Retry until written, under the same ids, so that a write whose outcome is unknown counts once."""
         while True:
             try:
                 await self._database.write_async(_recording(uses))
                 return
             except Exception as error:
                 if not isinstance(error, Unavailable) and not is_of_the_machine(error):
-                    # What cannot be written must not delay what comes after it.
+                    # An entry that cannot be written must not delay those after it.
                     _log.exception("chat_usage.forgotten", calls=sum(used.calls for _, used in uses.values()))
                     return
                 _log.warning("chat_usage.not_written", rows=len(uses), reason=str(error))

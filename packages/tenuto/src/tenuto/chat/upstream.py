@@ -1,9 +1,9 @@
 """A chat model behind an OpenAI-compatible server that the operator configured, and OpenAI's format.
 
-Requests and answers are rebuilt from the fields that are known here, so nothing private of either side
-passes; unknown fields of an answer are skipped. The address is in the settings alone, redirects are not
-followed, proxies not taken from variables. A request is sent again only if no connection was made: any other
-loss may have been paid for.
+Requests and answers are rebuilt from the fields that are known here, so nothing private of either side gets
+through; unknown fields of an answer are skipped. The address comes only from the settings; redirects are not
+followed, and proxy variables are ignored. A request is retried only if no connection was made: any other
+lost request may have been charged.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ from tenuto.logs import get_logger
 
 CONNECT_S = 5.0
 RECONNECT_S = 0.2
-# Many servers close an idle connection after five seconds; one that is used as it is closed is a lost call.
+# Many servers close an idle connection after five seconds; a call on a connection being closed is lost.
 KEEP_ALIVE_S = 4.0
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 MAX_TEXT = 32 * 1024 * 1024
-"""Characters of a stream; what is said about its tokens does not count."""
+"""The most characters of a stream, not counting the data about its tokens."""
 LARGE_BYTES = 256 * 1024
-"""From here on an answer is decoded in a thread."""
-# Connections that could not be made in a row, until the model is no longer called, and for how long.
+"""An answer from this size on is decoded in a thread."""
+# After this many failed connections in a row the model is not called, for this long.
 UNREACHABLE_AFTER = 3
 UNREACHABLE_S = 10.0
 UNREACHABLE = "its upstream does not answer"
@@ -154,11 +154,11 @@ _REFUSAL = msgspec.json.Decoder(_Refusal)
 encode = msgspec.json.Encoder().encode
 
 _SENT = tuple(field.name for field in msgspec.structs.fields(ChatRequest) if field.default is None)
-"""Sent as they are if the caller set them."""
+"""Fields that are sent unchanged if the caller set them."""
 
 
 class Upstream:
-    """A path of an upstream, and the connections there. `key` is its secret: never shown or logged."""
+    """One path of an upstream, and its connections. `key` is its secret: never shown or logged."""
 
     def __init__(
         self, name: str, upstream: UpstreamSettings, key: str | None, path: str, *, timeout_s: float
@@ -166,7 +166,7 @@ class Upstream:
         self.concurrency = upstream.connections
         self._name = name
         self._model = upstream.model or name
-        # What bounds an answer that has a price, and for which the caller sets no limit.
+        # The limit that bounds a priced answer for which the caller sets none.
         self._limit: dict[str, int] = {}
         if upstream.has_price:
             self._limit[upstream.limit_name] = upstream.longest_answer
@@ -184,7 +184,7 @@ class Upstream:
         return UNREACHABLE if self._failures >= UNREACHABLE_AFTER and waits else None
 
     def warm(self) -> None:
-        """Nothing: a connection is made by the first call."""
+        """Does nothing: the first call makes a connection."""
 
     async def close(self) -> None:
         if self._session is not None:
@@ -194,9 +194,9 @@ class Upstream:
     async def _answer(
         self, body: bytes, param: str, fields: Sequence[str]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The upstream's 200. Leaving the block early closes the connection: the upstream sees us go.
+        """The upstream's response, if it is a 200. Leaving the block early closes the connection.
 
-        What it refuses is a fault of the parameter, and perhaps of one of the fields.
+        A refusal becomes a fault of `param`, which also names `fields` as its possible cause.
         """
         try:
             response = await self._send(body)
@@ -207,7 +207,7 @@ class Upstream:
             finally:
                 response.release() if response.content.is_eof() else response.close()
         except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, Garbage, ValueError) as error:
-            # The error's text may have content of the upstream: only its type is logged.
+            # The error's text may contain the upstream's content: only its type is logged.
             _log.warning("upstream.failed", model=self._name, reason=type(error).__name__)
             is_our_limit = isinstance(error, (TimeoutError, _TooLong))
             raise (AnswerCutOff if is_our_limit else ModelUnavailable) from error
@@ -216,7 +216,7 @@ class Upstream:
         try:
             response = await self._post(body)
         except aiohttp.ClientConnectorError:
-            # Nothing was sent: this cannot pay twice.
+            # Nothing was sent, so retrying cannot be charged twice.
             await asyncio.sleep(RECONNECT_S)
             try:
                 response = await self._post(body)
@@ -244,7 +244,7 @@ class Upstream:
         return self._session
 
     async def _refuse(self, response: aiohttp.ClientResponse, param: str, fields: Sequence[str]) -> None:
-        """Raise what another status than 200 means to our caller."""
+        """Raise what a status other than 200 means for our caller."""
         retry_after = response.headers.get("Retry-After")
         error = refusal(response.status, retry_after, await whole(response), param, fields)
         if not isinstance(error, InvalidRequest):
@@ -282,7 +282,7 @@ class UpstreamChat(Upstream):
 
 
 async def whole(response: aiohttp.ClientResponse, limit_bytes: int = MAX_ANSWER_BYTES) -> bytes:
-    """All of an answer. Garbage: it is longer."""
+    """The whole body of a response. Garbage: it is too long."""
     blocks: list[bytes] = []
     size_bytes = 0
     async for block in response.content.iter_any():
@@ -294,9 +294,9 @@ async def whole(response: aiohttp.ClientResponse, limit_bytes: int = MAX_ANSWER_
 
 
 def request_body(model: str, request: ChatRequest, limit: Mapping[str, int]) -> bytes:
-    """The request for the upstream, under its own name of the model; what the caller left out stays out.
+    """The request for the upstream, with its own name for the model; what the caller left out stays out.
 
-    But for the limit of an answer: `limit` has the one that then holds, if any, under the server's name.
+    Except for the answer's limit: `limit` has the default, if any, under the name that the server uses.
     """
     sent: dict[str, Any] = {"model": model, "messages": [_message(one) for one in request.messages]}
     for name in _SENT:
@@ -316,7 +316,7 @@ def request_body(model: str, request: ChatRequest, limit: Mapping[str, int]) -> 
 
 
 def completion(answer: bytes, request: ChatRequest) -> Completion:
-    """All answers, whole. Raises Garbage or msgspec.DecodeError."""
+    """All complete answers. Raises Garbage or msgspec.DecodeError."""
     read = _ANSWER.decode(answer)
     if not 1 <= len(read.choices) <= request.n:
         raise Garbage("not as many choices as were asked for")
@@ -331,20 +331,20 @@ def _choice(read: _Choice, request: ChatRequest) -> Choice:
 
 
 def _more(calls: Sequence[_Call | _PartOfCall] | None, refusal: str | None) -> dict[str, Any]:
-    """What an answer has beside its text; nothing of it is changed."""
+    """What an answer has besides its text, unchanged."""
     more: dict[str, Any] = {"tool_calls": msgspec.to_builtins(calls)} if calls else {}
     return more if refusal is None else more | {"refusal": refusal}
 
 
 def _logprobs(raw: msgspec.Raw, request: ChatRequest) -> dict[str, Any] | None:
-    """Only if the caller asked for them."""
+    """The log probabilities, only if the caller asked for them."""
     read = _LOGPROBS.decode(raw) if request.logprobs else None
     probabilities: dict[str, Any] | None = msgspec.to_builtins(read)
     return probabilities
 
 
 class Events:
-    """A stream of server-sent events, block by block."""
+    """Parses a stream of server-sent events, block by block."""
 
     def __init__(self, most_text: int, request: ChatRequest) -> None:
         self.is_done = False
@@ -352,7 +352,7 @@ class Events:
         self._request = request
         self._characters = 0
         self._buffer = b""
-        # Why each answer that began has ended; None: it has not.
+        # Why each answer that began has ended; None: it has not ended.
         self._reasons: dict[int, str | None] = {}
         self._usage: Usage | None = None
 
@@ -366,7 +366,7 @@ class Events:
                 yield from self._event(line[5:].strip())
 
     def last(self) -> list[Piece]:
-        """The ends of the answers. Raises Garbage if the stream ended before one of them."""
+        """The final piece of each answer. Raises Garbage if the stream ended before one of them did."""
         if not self._reasons or None in self._reasons.values():
             raise Garbage("the stream ended before the answer did")
         ends = sorted(self._reasons.items())
@@ -405,7 +405,7 @@ class Events:
 def refusal(
     status: int, retry_after: str | None, answer: bytes, param: str, fields: Sequence[str]
 ) -> TenutoError:
-    """What an upstream's refusal means to our caller; nothing of its text is passed on."""
+    """What an upstream's refusal means for our caller; none of its text is passed on."""
     wait_s = _wait_s(retry_after)
     if status == 429:
         return RateLimited(
@@ -422,7 +422,7 @@ def refusal(
 
 
 def _too_long(answer: bytes, param: str) -> InvalidRequest | None:
-    """The refusal of a prompt over the context, with both numbers if the upstream gives them."""
+    """The refusal of a prompt that exceeds the context, with both numbers if the upstream gives them."""
     try:
         error = _REFUSAL.decode(answer).error
     except msgspec.DecodeError:
@@ -463,7 +463,7 @@ def _usage(usage: _Usage) -> Usage:
 
 
 def _reason(reason: str | None) -> str | None:
-    """A reason that our callers know, instead of one of the upstream's own."""
+    """A reason that our callers know, in place of one that only the upstream knows."""
     return reason if reason is None or reason in FINISHED else "stop"
 
 

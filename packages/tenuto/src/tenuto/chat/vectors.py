@@ -1,4 +1,4 @@
-"""Vectors as OpenAI's format has them: numbers, or base64 of 32-bit floats, little-endian."""
+"""Vectors in OpenAI's format: numbers, or base64 of little-endian 32-bit floats."""
 
 import base64
 import math
@@ -12,7 +12,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def in_form(vector: list[float] | str, encoding_format: str) -> msgspec.Raw:
-    """A vector in JSON, as numbers or as base64, whichever it is. ValueError: it is none."""
+    """A vector of either form as JSON in the requested form. ValueError: it is not a vector."""
     made: str | list[float] = _base64(vector) if encoding_format == "base64" else _numbers(vector)
     return msgspec.Raw(encode(made))
 
@@ -53,5 +53,5 @@ def _little_endian(floats: "array[float]") -> "array[float]":
 
 
 def floats_of(content: bytes) -> "array[float]":
-    """32-bit floats, little-endian."""
+    """The little-endian 32-bit floats in these bytes."""
     return _little_endian(array("f", content))

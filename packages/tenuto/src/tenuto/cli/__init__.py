@@ -1,7 +1,7 @@
-"""The `tenuto` command: those that run and manage a service; the caller's are `tenuto_client.commands`.
+"""The `tenuto` command: what runs and manages a service; callers' commands are in `tenuto_client.commands`.
 
-Every command is carried out by a module that `COMMANDS` names, which is imported only then. Results go to
-stdout, everything else to stderr; 0 is success, 1 a failure, 2 a wrong command line.
+Each command runs in a module that `COMMANDS` names, which is imported only then. Results go to stdout,
+everything else to stderr; the exit code is 0 for success, 1 for a failure, 2 for a wrong command line.
 """
 
 import sys
@@ -37,7 +37,7 @@ ADMIN: Tree = {
     "restore": Command("Restore a backup into an empty service.", "tenuto.cli.backup"),
     "migrate": Command("Bring the database up to date.", "tenuto.cli.migrate"),
 }
-"""Every act of whoever operates a service."""
+"""The operator's commands."""
 
 SERVICE: Tree = {
     "serve": Command(
@@ -57,7 +57,7 @@ COMMANDS: Tree = {
     "models": VERBS["models"]._replace(below={"pull": PULL}),
     **SERVICE,
 }
-"""All that `tenuto` can do."""
+"""All commands of `tenuto`."""
 
 
 def main() -> None:
@@ -65,12 +65,12 @@ def main() -> None:
     try:
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
-        # Nothing was started yet; a command reports what it has started.
+        # Nothing has been started yet; a command itself reports what it has started.
         sys.exit(130)
 
 
 def run(line: list[str]) -> int:
-    """Carry out `tenuto LINE`; gives the exit code."""
+    """Run `tenuto LINE`; returns the exit code."""
     from tenuto_client import commands
     from tenuto_client.commands import examples, streams
 

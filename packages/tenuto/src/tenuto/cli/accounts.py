@@ -63,7 +63,7 @@ def _create(options: argparse.Namespace, console: Console) -> int:
 
     def create(tx: Transaction) -> None:
         if operations.has_account(tx, account_id):
-            return  # By the first try, whose answer was lost.
+            return  # Made by an earlier try whose response was lost.
         operations.create_account(tx, ids, name=name, now_ms=now_ms, account_id=account_id)
         invitations.credit_opening(tx, ids, account_id, amount_micros=amount, now_ms=now_ms)
 
@@ -167,7 +167,7 @@ def _invite(options: argparse.Namespace, console: Console) -> int:
 
 
 def _suspend(options: argparse.Namespace, console: Console) -> int:
-    """End the account's sessions and refuse its keys, at once; jobs that it submitted continue."""
+    """End the account's sessions and refuse its keys at once; jobs that it submitted continue."""
     from tenuto.accounts import operations, people
 
     name, now_ms = options.name, clock()

@@ -1,4 +1,4 @@
-"""`tenuto admin adapters`: the engines that an operator may add, and what to write to have one."""
+"""`tenuto admin adapters`: the engines that an operator may add, and the settings that add one."""
 
 import argparse
 import json
@@ -33,7 +33,7 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:
-    """List engines that may be added; of one that is named, print its table for the file of settings."""
+    """List the engines that may be added, or print the settings table for the one that is named."""
     from tenuto.catalog.adapters import find
     from tenuto.engines import manifests
 
@@ -50,9 +50,9 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
 
 def as_table(manifest: "Manifest", interpreter: str | None) -> str:
-    """The table of a model with this adapter; what may be left out stands behind a number sign.
+    """The settings table of a model with this adapter; optional lines are commented out.
 
-    So does the acceptance of its licence: a table that is appended unread accepts nothing.
+    So is the acceptance of its licence: a table that is appended unread accepts nothing.
     """
     lines = [f"# {manifest.summary}", f'[models."{manifest.model}"]', f'adapter = "{manifest.name}"']
     if manifest.licence.needs_acceptance:
@@ -73,7 +73,7 @@ def as_table(manifest: "Manifest", interpreter: str | None) -> str:
 
 
 def toml(value: Any) -> str:
-    """A value as TOML: JSON, but for tables."""
+    """A value as TOML, which is JSON except for tables."""
     if isinstance(value, dict):
         inside = ", ".join(f"{json.dumps(key)} = {toml(item)}" for key, item in value.items())
         return f"{{ {inside} }}" if inside else "{}"

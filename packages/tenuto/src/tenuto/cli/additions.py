@@ -1,7 +1,7 @@
-"""`tenuto admin models add` and `remove`: a model by name, from a hub to a tested engine, and back.
+"""`tenuto admin models add` and `remove`: add a model by name, from a hub to a tested engine, or remove it.
 
-Adding is a row of steps, each of which may be repeated: ask the hub, ask the operator, pin, download, test,
-enable. Whatever stops it, the same command continues. The model is offered from the next start on.
+Adding is a series of repeatable steps: ask the hub, ask the operator, pin, download, test, enable. Whatever
+interrupts it, the same command continues. The model is offered from the next start on.
 """
 
 import argparse
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from tenuto.weights.manifest import Weight
 
 TEST_S = 900.0
-"""How long the run of a test may take."""
+"""How long the test run may take."""
 QUESTION = "Answer in one short sentence: what is the capital of France?"
 ANSWER_TOKENS = 24
 RECORDING = "edith.wav"
-"""A voice's recording: one English sentence, of three seconds."""
+"""A voice's recording: one English sentence, three seconds long."""
 EVIDENCE_LINES = 8
 
 
@@ -70,14 +70,14 @@ def add(parser: Parser, name: str) -> None:
 
 
 class _Plan(Struct, frozen=True):
-    """What is about to be added, as it is shown and asked."""
+    """What is about to be added, as it is shown to the operator for confirmation."""
 
     addition: "Addition"
     settings: "Settings"
     engine: "Manifest"
     interpreter: str | None
     pinned: "tuple[Weight, ...] | None"
-    """None: the hub was asked, and gave `listings`."""
+    """None: the hub was asked instead, and returned `listings`."""
     listings: "tuple[Listing, ...]"
 
     @property
@@ -94,7 +94,7 @@ class _Plan(Struct, frozen=True):
         ]
 
     def described(self, **more: Any) -> dict[str, Any]:
-        """For scripts."""
+        """The plan as JSON fields, for scripts."""
         one = self.addition
         return {
             "name": one.name,
@@ -169,7 +169,7 @@ def _remove(options: argparse.Namespace, console: Console) -> int:
 
 
 def _engine(addition: "Addition", interpreter: str | None) -> "Manifest":
-    """The adapter that runs it. OperatorError: it is not installed, or not for this machine."""
+    """The adapter that runs it. OperatorError: it is not installed, or cannot run on this machine."""
     from tenuto.catalog.adapters import find
     from tenuto.engines.manifests import ManifestInvalid
 
@@ -191,7 +191,7 @@ def _engine(addition: "Addition", interpreter: str | None) -> "Manifest":
 
 @contextmanager
 def _alone(settings: "Settings") -> Iterator[None]:
-    """One command at a time changes what is added."""
+    """Let one command at a time add or remove models."""
     from tenuto.catalog.additions import folder_of
     from tenuto.weights.cache import only_one
 
@@ -205,7 +205,7 @@ def _alone(settings: "Settings") -> Iterator[None]:
 def _plan(
     addition: "Addition", settings: "Settings", engine: "Manifest", options: argparse.Namespace
 ) -> _Plan:
-    """What is known of the weights: what was pinned before, or else what the hub says now."""
+    """What is known about the weights: what was pinned before, or else what the hub reports now."""
     from tenuto.catalog import additions
     from tenuto.weights import hub
 
@@ -218,7 +218,7 @@ def _plan(
 
 
 def _is_added(plan: _Plan) -> bool:
-    """Whether there is nothing to do: the same table, and weights that were verified."""
+    """Whether there is nothing to do: the table is the same, and all weights are verified."""
     from tenuto.catalog import additions
     from tenuto.weights.cache import is_verified
 
@@ -262,7 +262,7 @@ def _refuse_without_space(plan: _Plan) -> None:
 
 
 def _ask(plan: _Plan, options: argparse.Namespace, console: Console) -> int | None:
-    """None if the operator wants it and accepts its licence; else the exit code, with the reason printed."""
+    """None if the operator confirms and accepts the licence; else the exit code, with the reason printed."""
     licence = plan.addition.licence
     accepted = options.accept_licence
     if accepted not in (None, licence.name):
@@ -290,7 +290,7 @@ def _ask(plan: _Plan, options: argparse.Namespace, console: Console) -> int | No
 
 
 def _pin(plan: _Plan) -> "tuple[Weight, ...]":
-    """Commit, sizes and hashes of what the hub has now, kept for every later download."""
+    """Pin the commit, sizes and hashes of what the hub has now, for every later download."""
     from tenuto.catalog import additions
     from tenuto.weights import hub
 
@@ -327,7 +327,7 @@ def _as_file(addition: "Addition", table: dict[str, Any]) -> str:
 
 
 def _tested(plan: _Plan, table: dict[str, Any]) -> str:
-    """What the model made of one question, sentence or recording. OperatorError: it is not enabled."""
+    """The model's output for one question, sentence or recording. OperatorError: it is not enabled."""
     from tenuto.catalog.additions import table_file
     from tenuto.catalog.rules import models
     from tenuto.config.models import read_models
@@ -352,7 +352,7 @@ def _tested(plan: _Plan, table: dict[str, Any]) -> str:
 
 
 def _own(plan: _Plan, name: str) -> dict[str, Any]:
-    """Other models of the settings: a composition may name them."""
+    """The settings' other models: a composed model may name them."""
     return {other: own for other, own in plan.settings.models.items() if other != name}
 
 
@@ -361,7 +361,7 @@ class SelfTestFailed(OperatorError):
 
 
 def self_test(model: "Model", settings: "Settings") -> str:
-    """One run on the engine, started as the service starts it; what it gave, in words."""
+    """Run once on the engine, started as the service starts it; returns a summary of the result."""
     from tenuto_engine.conformance import Nonconformance, Subject
     from tenuto_engine.conformance.process import Outcome
     from tenuto_engine.conformance.results import check_result
@@ -403,7 +403,7 @@ def _run(
             deadline_s=TEST_S,
         )
     except HostError as error:
-        # This is the operator's own terminal, and the only text is ours.
+        # The evidence may be shown: this is the operator's own terminal, and the only text in it is ours.
         for line in error.evidence.strip().splitlines()[-EVIDENCE_LINES:]:
             tell(line)
         raise SelfTestFailed(error.message.rstrip(".")) from error
@@ -414,7 +414,7 @@ def _run(
 def _sample(
     kind: str, parameters: dict[str, Any], inputs: dict[str, bytes]
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The conformance suite's plain run, of a question and of speech in place of a hum."""
+    """The conformance suite's plain run, but with a real question, and with speech instead of a hum."""
     if kind == "chat":
         messages = [{"role": "user", "content": QUESTION}]
         return {**parameters, "max_tokens": ANSWER_TOKENS}, {"messages": json_line(messages).encode()}
@@ -431,7 +431,7 @@ def _sample(
 
 
 def _in_words(kind: str, result: "HostResult") -> str:
-    """What was made, as an operator may judge it. SelfTestFailed: nothing was."""
+    """A summary of the result for the operator to judge. SelfTestFailed: there is no text."""
     if kind == "recognition":
         import msgspec
 

@@ -1,4 +1,4 @@
-"""`tenuto admin audit`: do the records, the money and, on request, the bytes agree? It changes nothing."""
+"""`tenuto admin audit`: checks that records, money and, on request, bytes agree. It changes nothing."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tenuto.jobs.audit.deep import Rehashed
 
 MAX_LISTED = 1_000
-"""How many damaged blobs and unknown files are listed; the rest is counted."""
+"""How many damaged blobs and unknown files are listed; the rest are counted."""
 
 
 def add(parser: Parser, name: str) -> None:
@@ -28,9 +28,9 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _audit(options: argparse.Namespace, console: Console) -> int:
-    """Derive all money again from the ledger, and every job's state from its events; 1 on any discrepancy.
+    """Recompute all money from the ledger, and every job's state from its events; 1 on any discrepancy.
 
-    It changes nothing, and may be run beside a service that works.
+    Changes nothing, and may be run while the service is running.
     """
     from tenuto.bootstrap.opening import open_as_it_is
     from tenuto.jobs.audit import database_damage, report
@@ -40,7 +40,7 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
     database = open_as_it_is(settings)
     now_ms, hashed, unlisted = clock(), Rehashed(), 0
     try:
-        # First: what it finds may keep the rest from being read.
+        # First, as damage that it finds may keep the rest from being read.
         damaged = database_damage(database, deep=True) if deep else []
         _tell([] if as_json else damaged)
         records = report(database, now_ms=now_ms)

@@ -14,7 +14,7 @@ from tenuto_client.commands.words import t
 
 
 def add(parser: Parser, name: str) -> None:
-    """The options of one of the two."""
+    """The options of one of the two commands."""
     if name == "restore":
         parser.add_argument("folder", type=Path, metavar="FOLDER", help=t("the backup"))
         parser.add_argument("--check", action="store_true", help=t("verify the backup and write nothing"))
@@ -39,7 +39,7 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _backup(options: argparse.Namespace, console: Console) -> int:
-    """Take a backup of what runs here; one line reports what is in it."""
+    """Back up the service; one line reports what is in the backup."""
     from tenuto.backup.take import take as take_backup
     from tenuto.bootstrap.opening import open_as_it_is
 
@@ -66,7 +66,7 @@ def _backup(options: argparse.Namespace, console: Console) -> int:
 
 
 def _restore(options: argparse.Namespace, console: Console) -> int:
-    """Verify a backup and, unless it is only to be checked, restore it into an empty place."""
+    """Verify a backup and, without `--check`, restore it into an empty place."""
     from tenuto.backup import restore
     from tenuto.bootstrap.opening import open_blobs
     from tenuto.config.storage import bucket_of
@@ -86,7 +86,7 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
     resumed = restore.claim(settings.folder, manifest)
     database = None
     try:
-        # Neither look leaves anything in the folder, where it ends in a refusal.
+        # If one of these checks refuses, nothing is left in the folder.
         if bucket_of(settings.blobs) is not None:
             restore.refuse_bytes(open_blobs(settings), resumed=resumed)
         database = open_database(settings.database, folder=settings.folder)
@@ -110,5 +110,5 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
 
 
 def _without(left_out: int) -> str:
-    """What to add about damaged blobs that a backup lacks."""
+    """What to add about damaged blobs that were left out."""
     return f"; {left_out} damaged blobs are left out" if left_out else ""

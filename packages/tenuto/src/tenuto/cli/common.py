@@ -1,6 +1,6 @@
-"""What commands share once they run: opening the records, storing once, tables and lines.
+"""What commands share at run time: opening the records, writing exactly once, printing tables and lines.
 
-The service is imported inside functions: commands import this module, and `-h` must be quick.
+The service is imported inside functions: all commands import this module, and `-h` must be quick.
 """
 
 import json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE_S = 10.0
-"""How long a command waits for a database that was lost while it stored something."""
+"""How long a command waits for a database whose connection was lost during a write."""
 SAME_AGAIN = "run the same command again; it takes effect only once"
 
 
@@ -34,8 +34,8 @@ SAME_AGAIN = "run the same command again; it takes effect only once"
 def records(location: ServiceLocation, *, creates: bool = False) -> "Iterator[Database]":
     """The database of the service, migrated, and closed at the end.
 
-    OperatorError where there is none, unless the command `creates` what a first account needs: a command
-    that was run in the wrong folder leaves nothing there, and does not say that the accounts are gone.
+    OperatorError if there is none, unless the command `creates` what a first account needs: a command in
+    the wrong folder leaves nothing there, and does not make it seem that the accounts are gone.
     """
     from tenuto.bootstrap.opening import open_existing, open_records
 
@@ -45,7 +45,7 @@ def records(location: ServiceLocation, *, creates: bool = False) -> "Iterator[Da
 
 
 def own_blobs(settings: "Settings", database: "Database") -> "BlobStore":
-    """The store that the database belongs to. OperatorError for another one."""
+    """The store that the database belongs to. OperatorError for any other store."""
     from tenuto.bootstrap.store_watch import open_own_blobs
 
     return open_own_blobs(settings, database)
@@ -65,14 +65,14 @@ def change(
     again: str = SAME_AGAIN,
     creates: bool = False,
 ) -> T:
-    """One operation on the records; see `records` and `settle`."""
+    """Run one operation on the records; see `records` and `settle`."""
     with records(location, creates=creates) as database:
         return settle(database, operation, again=again)
 
 
 def settle(database: "Database", operation: "Callable[[Transaction], T]", *, again: str = SAME_AGAIN) -> T:
-    """Carry out an operation that finds out by itself whether it was carried out before: it is repeated until
-    its outcome is known. Where that stays unknown, the error ends with `again`: what to do about it.
+    """Run an idempotent operation, one that detects an earlier run of itself, retrying until its outcome is
+    known. If that stays unknown, the error ends with `again`: what to do about it.
     """
     from tenuto.db.retrying import write_known
 
@@ -89,7 +89,7 @@ def settle(database: "Database", operation: "Callable[[Transaction], T]", *, aga
 
 
 def named_entry(entry: str | None) -> str:
-    """The id of the ledger line that a command writes: `entry`, or a new one."""
+    """The id of the ledger entry that a command writes: `entry`, or a new one."""
     from tenuto.ids import is_id
 
     if entry is not None and not is_id(entry, "entry"):
@@ -98,12 +98,12 @@ def named_entry(entry: str | None) -> str:
 
 
 def once_more(command: str, entry: str, location: ServiceLocation) -> str:
-    """What to run when it is unknown whether a command has written its ledger line."""
+    """What to run if it is unknown whether a command has written its ledger entry."""
     return f"run this, which takes effect only once: {command} --id {entry}{location.again}"
 
 
 def model_names(names: str | None, settings: "Settings") -> list[str] | None:
-    """The models that are named; a name that no model has is a slip, and would restrict to nothing."""
+    """The named models. OperatorError for an unknown name: a typo would restrict to nothing."""
     from tenuto.engines.registry import ENTRIES
 
     if names is None:
@@ -119,7 +119,7 @@ def model_names(names: str | None, settings: "Settings") -> list[str] | None:
 
 
 def say(text: str) -> None:
-    """A line of result, in the reader's language where it is one of our own sentences."""
+    """Print a line of results, translated into the reader's language if it is one of our own sentences."""
     _put(translated(text))
 
 
@@ -133,8 +133,8 @@ def _put(text: str) -> None:
 
 
 def report(text: str) -> None:
-    """A line of result of a command that has changed something: that it is done is known even where the line
-    cannot be written.
+    """Print a result of a command that has changed something: if the line cannot be written, the error says
+    that the change is done.
     """
     try:
         say(text)
@@ -145,17 +145,17 @@ def report(text: str) -> None:
 
 
 def json_line(value: Any) -> str:
-    """One line of JSON for scripts."""
+    """A value as one line of JSON, for scripts."""
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def tell(text: str) -> None:
-    """A line for the person at the terminal, not for the script."""
+    """Print a line for the person at the terminal, not for scripts."""
     print(translated(text), file=sys.stderr, flush=True)
 
 
 def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
-    """A plain table: aligned for people, headings in their language; tabs for scripts when it is piped."""
+    """Print a table: aligned, with translated headings, on a terminal; separated by tabs for scripts."""
     is_piped = not sys.stdout.isatty()
     named = [str(heading) if is_piped else t(str(heading)) for heading in headings]
     lines = [named, *([_cell_text(cell) for cell in row] for row in rows)]
@@ -164,7 +164,7 @@ def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
 
 
 def moment(at_ms: int | None) -> str | None:
-    """A moment as people write it, in UTC; None, when it never was."""
+    """A time in readable form, in UTC; None if there is none."""
     if at_ms is None:
         return None
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,4 +1,4 @@
-"""`tenuto admin doctor`: is everything there that serving needs? Each bad line ends with its remedy."""
+"""`tenuto admin doctor`: checks everything that serving needs. Each fault ends with its remedy."""
 
 import argparse
 import os
@@ -34,7 +34,7 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _doctor(options: argparse.Namespace, console: Console) -> int:
-    """Report each check in a line; 1 if one fails."""
+    """Report each check on a line; 1 if any fails."""
     results = check(location_of(options))
     for result in results:
         say(result.text)
@@ -42,14 +42,14 @@ def _doctor(options: argparse.Namespace, console: Console) -> int:
 
 
 class CheckResult(Struct, frozen=True):
-    """One thing that was checked."""
+    """The result of one check."""
 
     good: bool
     text: str
 
 
 def check(location: ServiceLocation) -> list[CheckResult]:
-    """Look at everything; nothing is made or changed."""
+    """Run all checks; changes nothing, except that probes are written and removed again."""
     try:
         settings = location.settings()
     except TenutoError as error:
@@ -94,7 +94,7 @@ def _folder(settings: "Settings") -> Iterator[CheckResult]:
 
 
 def _decoders(settings: "Settings") -> Iterator[CheckResult]:
-    """Recordings of callers are decoded in a process that can open nothing, if the kernel allows it."""
+    """Whether the kernel lets callers' recordings be decoded in a process that can open nothing."""
     from tenuto.media.confinement import missing_here
 
     missing = missing_here()
@@ -105,7 +105,7 @@ def _decoders(settings: "Settings") -> Iterator[CheckResult]:
 
 
 def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
-    """That of the settings, if one is set, writes AAC from where it can open nothing."""
+    """Whether the ffmpeg in the settings, if any, writes AAC while confined."""
     from tenuto.addresses import NONE
     from tenuto.media import ffmpeg
     from tenuto.media.child import DecoderEnded, DecoderFailed
@@ -167,7 +167,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
 
 
 def _stranger(settings: "Settings", database: "Database") -> str | None:
-    """Why the bytes are not those of this database; a store that does not answer is reported elsewhere."""
+    """Why the store is not this database's, if so; a store that does not answer is reported elsewhere."""
     try:
         own_blobs(settings, database)
     except Unavailable:
@@ -178,7 +178,7 @@ def _stranger(settings: "Settings", database: "Database") -> str | None:
 
 
 def _lacking_migrations(settings: "Settings") -> list[str]:
-    """What must be applied before anything can serve from the database; no table and no file is made."""
+    """The migrations that must be applied before anything can serve; no table and no file is created."""
     from tenuto.backup.restore import refuse_unfinished
     from tenuto.db.migrations import pending, shipped
     from tenuto.db.opening import open_database
@@ -192,7 +192,7 @@ def _lacking_migrations(settings: "Settings") -> list[str]:
 
 
 def _not_up_to_date(settings: "Settings", lacking: list[str]) -> Iterator[CheckResult]:
-    """Whoever starts first does it, or the operator, as the settings have it."""
+    """Depending on the settings, the first process to start applies them, or the operator must."""
     from tenuto.db.migrations import shipped
 
     if settings.migrations == "wait":
@@ -205,7 +205,7 @@ def _not_up_to_date(settings: "Settings", lacking: list[str]) -> Iterator[CheckR
 
 
 def _no_account() -> CheckResult:
-    """A service that has just been started is sound."""
+    """Having no account is fine: the service has just been set up."""
     return _good(
         "accounts",
         "there is none yet; the link that `tenuto serve` prints or `tenuto login --local` makes one",
@@ -213,7 +213,7 @@ def _no_account() -> CheckResult:
 
 
 def _bytes(settings: "Settings") -> Iterator[CheckResult]:
-    """A bucket is asked to do all that it will have to do; the data folder was checked before."""
+    """Whether a bucket does everything that it will have to do; the data folder was checked before."""
     from tenuto.config.storage import bucket_of
 
     if bucket_of(settings.blobs) is None:
@@ -259,7 +259,7 @@ def _engines(settings: "Settings") -> Iterator[CheckResult]:
 
 
 def _engine(settings: "Settings", name: str, model: "Model") -> Iterator[CheckResult]:
-    """Of one model: its weights, what its engines need on this machine, the key of its server."""
+    """Check one model: its weights, what its engines need on this machine, the key of its server."""
     from tenuto.catalog import upstream_keys
     from tenuto.engines.registry import engines_of, weights_of
     from tenuto.weights.cache import is_verified

@@ -1,4 +1,4 @@
-"""`tenuto admin evidence`: all that is recorded of a job. It knows what `jobs.evidence` gives, no rows."""
+"""`tenuto admin evidence`: everything recorded about a job. Knows what `jobs.evidence` returns, no rows."""
 
 import argparse
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _show(options: argparse.Namespace, console: Console) -> int:
-    """Show it, with the recorded bytes read again, and what each way out of recovery would do."""
+    """Show it, after reading the recorded bytes again, with what each way out of recovery would do."""
     from tenuto.jobs import recover
 
     place, now_ms = location_of(options), clock()

@@ -1,4 +1,4 @@
-"""`tenuto admin keys`: what an account shows to prove who it is."""
+"""`tenuto admin keys`: the API keys with which an account authenticates."""
 
 import argparse
 import re

@@ -1,6 +1,6 @@
 """Logging in to a service that the same user runs on this machine, for `tenuto_client.commands.local`.
 
-Whoever may write to the data folder may run `tenuto admin keys create`; this does it for them.
+A user who can write to the data folder could run `tenuto admin keys create`; this does it for them.
 """
 
 import getpass
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from tenuto.ids import Ids
 
 KEY_NAME = "command line"
-"""The name of every key that is made here; logging out revokes no other."""
+"""The name of every key that is made here; logging out revokes no other keys."""
 
 
 def services() -> Sequence["LocalService"]:
-    """Those that run now."""
+    """The services that are running now."""
     return [LocalService(note) for note in live_services()]
 
 
 def names(kind: str) -> list[str]:
-    """The accounts of the data folder that a command without options would use; nothing is made."""
+    """The accounts in the data folder that a command without options would use; creates nothing."""
     from tenuto.accounts import operations
     from tenuto.bootstrap.opening import open_as_it_is
     from tenuto.cli.options import ServiceLocation
@@ -47,7 +47,7 @@ class LocalService:
         self._note = note
 
     def new_key(self) -> tuple[str, str]:
-        """A new key, and the name of its account: the operator's, else the only one, else one made now."""
+        """A new key and its account's name: the operator's, else the only account, else a new one."""
         from tenuto.accounts import operations
         from tenuto.bootstrap.process import clock
         from tenuto.cli.common import new_ids, settle
@@ -73,7 +73,7 @@ class LocalService:
             return settle(database, make)
 
     def revoke(self, key: str) -> bool:
-        """Revoke a key that was made here; False for any other."""
+        """Revoke a key that was made here; False for any other key."""
         from tenuto.accounts import operations
         from tenuto.bootstrap.process import clock
 
@@ -91,7 +91,7 @@ class LocalService:
             return database.write(end)
 
     def credit_command(self, key: str) -> str | None:
-        """The command that adds credit to the account of a key."""
+        """The command that adds credit to a key's account; None if the account cannot be read."""
         from tenuto.accounts import operations
         from tenuto.bootstrap.process import clock
 

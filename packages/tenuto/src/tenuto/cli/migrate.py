@@ -23,7 +23,7 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _migrate(options: argparse.Namespace, console: Console) -> int:
-    """Bring the database up to date, or check whether it is; several that do so at once take turns."""
+    """Bring the database up to date, or check whether it is; concurrent runs take turns."""
     from tenuto.bootstrap.opening import open_records
     from tenuto.bootstrap.process import arm_failpoints
     from tenuto.db.migrations import applied
@@ -39,7 +39,7 @@ def _migrate(options: argparse.Namespace, console: Console) -> int:
 
 
 def _is_up_to_date(location: ServiceLocation) -> bool:
-    """Whether nothing is missing; what is, is named, a line each."""
+    """Whether no migration is missing; prints the missing ones, one per line."""
     from tenuto.bootstrap.opening import database_unreachable
     from tenuto.db.migrations import pending
     from tenuto.db.opening import open_database

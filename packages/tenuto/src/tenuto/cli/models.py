@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tenuto.weights.manifest import Manifest
 
 LINE_EVERY_S = 10.0
-"""Between two lines of progress where there is no terminal."""
+"""The interval between progress lines without a terminal."""
 
 
 def add(parser: Parser, name: str) -> None:
@@ -48,8 +48,8 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:
-    """List the models, and whether their weights are here, then those that can be added; the fake ones if
-    `engines` names them.
+    """List the models, with whether their weights are here, then those that can be added; with the setting
+    `engines` = fake, the fake ones.
     """
     from tenuto.catalog.additions import additions, manifest_of
     from tenuto.cli.uninstall import readable_size
@@ -81,7 +81,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
 
 def _verify(options: argparse.Namespace, console: Console) -> int:
-    """Hash the weights again, in full; fail if one is not what it should be."""
+    """Hash all the weights again; fail if any is not what it should be."""
     from tenuto.catalog.additions import manifest_of
     from tenuto.weights.cache import verify
 
@@ -98,7 +98,7 @@ def _verify(options: argparse.Namespace, console: Console) -> int:
 
 
 def _pull(options: argparse.Namespace, console: Console) -> int:
-    """Bring weights into the cache and verify them; what is there already stays."""
+    """Download weights into the cache and verify them; what is there already stays."""
     from tenuto.catalog.additions import manifest_of
 
     settings = location_of(options).settings()
@@ -109,7 +109,7 @@ def _pull(options: argparse.Namespace, console: Console) -> int:
 
 
 def pull_missing(settings: "Settings") -> None:
-    """What `serve` does before it starts: bring what its models lack; without a word if that is nothing."""
+    """Download what the models lack, before `serve` starts; prints nothing if nothing is missing."""
     from tenuto.catalog.rules import models
     from tenuto.engines.registry import engines_of, weights_of
     from tenuto.weights.manifest import shipped
@@ -130,7 +130,7 @@ def pull_missing(settings: "Settings") -> None:
 
 
 def bring(names: Iterable[str], cache: Path, manifest: "Manifest") -> list[Path]:
-    """Say what is downloaded and from where, and download it with one display of the progress."""
+    """Print what is downloaded and from where, and download it with a single progress display."""
     from tenuto.weights.cache import is_verified, is_whole
     from tenuto.weights.pull import described, pull
 
@@ -154,7 +154,7 @@ def bring(names: Iterable[str], cache: Path, manifest: "Manifest") -> list[Path]
 
 
 def _needed_weights(names: Iterable[str], settings: "Settings", manifest: "Manifest") -> list[str]:
-    """The weights behind names of models or weights."""
+    """The weights that these names of models or weights stand for."""
     from tenuto.config import ModelSettings
 
     chosen = list(names)
@@ -169,7 +169,7 @@ def _needed_weights(names: Iterable[str], settings: "Settings", manifest: "Manif
 
 
 def _weights_of(entry: "EngineEntry", settings: "Settings") -> tuple[str, ...]:
-    """Those that its engine names, and those of a model that was added, which its table names by path."""
+    """The weights that its engine names, and those of an added model, which its table names by path."""
     from tenuto.catalog.additions import additions, pin_of, table_file
     from tenuto.engines.registry import weights_of
 
@@ -183,7 +183,7 @@ def _weights_of(entry: "EngineEntry", settings: "Settings") -> tuple[str, ...]:
 
 
 def _entries(settings: "Settings") -> "list[EngineEntry]":
-    """All of Tenuto's own models, the fakes among them, and those that the operator added."""
+    """All of Tenuto's own models, including the fakes, and those that the operator added."""
     from tenuto.catalog.rules import models
     from tenuto.engines.registry import ENTRIES
 
@@ -192,10 +192,10 @@ def _entries(settings: "Settings") -> "list[EngineEntry]":
 
 
 class _Progress:
-    """One display of all that is downloaded: a bar on a terminal, elsewhere a line every ten seconds."""
+    """One display for all downloads: a bar on a terminal, elsewhere a line every ten seconds."""
 
     def __init__(self, heading: Sequence[str], expected: Mapping[str, int]) -> None:
-        self._heading = heading  # told once it is known that the download can begin
+        self._heading = heading  # printed once it is known that the download can begin
         self._total = dict(expected)
         self._done = dict.fromkeys(expected, 0)
         self._began_s = self._shown_s = time.monotonic()
@@ -231,7 +231,7 @@ class _Progress:
             tell("stopped; what has arrived is kept, and the same command continues from there")
 
     def on_progress(self, name: str, done_bytes: int, total_bytes: int, stage: str) -> None:
-        """Called by the pull, one thread at a time."""
+        """Called by `pull`, by one thread at a time."""
         if self._heading:
             self._begin()
         if stage == "waiting" and not self._is_waiting:

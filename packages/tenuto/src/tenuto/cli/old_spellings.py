@@ -1,4 +1,4 @@
-"""Commands as they were spelled before `tenuto admin`, and what each is called now. It knows words alone."""
+"""Commands as they were spelled before `tenuto admin`, and what each is called now. Knows only words."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ RENAMED = {
     "migrate": "admin migrate",
     "catalog": "models",
 }
-"""The old words and the new ones; the longest that fit count."""
+"""The old words and the new ones; the longest match counts."""
 
 REMOVED = {
     "migrate-to": "`tenuto migrate-to` was removed: stop the service, run `tenuto admin backup DIR`, then"
@@ -29,7 +29,7 @@ REMOVED = {
 
 
 def answer(words: Sequence[str]) -> str | None:
-    """What to tell somebody who typed an old spelling; None if it is not one."""
+    """The message for a user who typed an old spelling; None if it is not one."""
     if words and words[0] in REMOVED:
         return REMOVED[words[0]]
     for length in (2, 1):

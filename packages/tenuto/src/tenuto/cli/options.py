@@ -1,4 +1,4 @@
-"""Options that commands of this package share. Nothing of the service is imported: `-h` must be quick."""
+"""Options that this package's commands share. Imports nothing of the service: `-h` must be quick."""
 
 import argparse
 import os
@@ -23,12 +23,12 @@ class ServiceLocation(Struct, frozen=True):
 
     @property
     def again(self) -> str:
-        """The options that lead the next command here, too; with a space before each."""
+        """The options that make another command use the same service, each preceded by a space."""
         options = (("--data", self.data), ("--config", self.config))
         return "".join(f" {name} {shlex.quote(str(path))}" for name, path in options if path is not None)
 
     def settings(self, **options: Any) -> "Settings":
-        """The settings of this command; SettingsInvalid names all that are wrong."""
+        """The settings for this command; SettingsInvalid names all that are wrong."""
         from tenuto import config
 
         return config.load(os.environ, file=self.config, options={"folder": self.data, **options})
@@ -54,7 +54,7 @@ def location_of(options: argparse.Namespace) -> ServiceLocation:
 
 
 def add_entry(parser: Parser) -> None:
-    """The option with which a command writes its ledger line once, however often it is run."""
+    """The option with which a command writes its ledger entry only once, however often it is run."""
     parser.add_argument(
         "--id",
         dest="entry",

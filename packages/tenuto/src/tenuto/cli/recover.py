@@ -122,7 +122,7 @@ def _requeue(options: argparse.Namespace, console: Console) -> int:
 
 
 def _void(options: argparse.Namespace, console: Console) -> int:
-    """Give the job up: its hold is released, nothing is charged."""
+    """Give up the job: release its hold and charge nothing."""
     from tenuto.jobs import recover
 
     job_id, location = options.job, location_of(options)
@@ -157,7 +157,7 @@ def _again(
     file: Path | None = None,
     cancelled: bool = False,
 ) -> str:
-    """The same decision, word for word, to be run when it is unknown whether it was carried out."""
+    """The command that repeats this decision exactly, for when it is unknown whether it was carried out."""
     assert by.entry_id is not None, "every command makes it first"
     words = ["tenuto", "admin", "recover", verb, job_id, "--operator", by.operator]
     words += ["--note", by.note] if by.note is not None else []
@@ -167,7 +167,7 @@ def _again(
 
 
 def _supplied(database: "Database", job_id: str, file: Path, location: ServiceLocation) -> "RecordedResult":
-    """The file as a durable result, after it was found to be one of the job's kind, and the job to wait."""
+    """The file as a durable result, after checking that it fits the job's kind and the job is waiting."""
     from tenuto.jobs import recover
     from tenuto.jobs.lifecycle import RecordedResult
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add(parser: Parser, name: str) -> None:
-    """The options of one of the three."""
+    """The options of one of the three commands."""
     if name == "worker":
         parser.add_argument(
             "--models", metavar="A,B", help=t("run only these models, comma-separated (default: all)")
@@ -48,7 +48,7 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _serve(options: argparse.Namespace, console: Console) -> int:
-    """The API, and a worker with its engines."""
+    """Run the API, and a worker with its engines."""
     from tenuto.bootstrap.process import keep_private
     from tenuto.worker.child import WORKER, Child
 
@@ -56,7 +56,7 @@ def _serve(options: argparse.Namespace, console: Console) -> int:
     settings = _settings(options, **named)
     keep_private()
     worker = Child(settings, WORKER)
-    # It loads its modules while we load ours, and look at everything that may prevent the start.
+    # It loads its modules while we load ours and check everything that may prevent the start.
     worker.prepare()
 
     from tenuto.bootstrap.serve import run_serve
@@ -67,7 +67,7 @@ def _serve(options: argparse.Namespace, console: Console) -> int:
 
 
 def _api(options: argparse.Namespace, console: Console) -> int:
-    """The API alone; workers run elsewhere."""
+    """Run only the API; workers run elsewhere."""
     from tenuto.bootstrap.api import run_api
 
     run_api(_settings(options, host=options.host, port=options.port), say)
@@ -75,7 +75,7 @@ def _api(options: argparse.Namespace, console: Console) -> int:
 
 
 def _worker(options: argparse.Namespace, console: Console) -> int:
-    """A worker alone; it first reports what it can run, and why not the rest."""
+    """Run only a worker; it first reports what it can run, and why it cannot run the rest."""
     from tenuto.bootstrap.worker import run_worker
 
     settings = _settings(options)
@@ -85,7 +85,7 @@ def _worker(options: argparse.Namespace, console: Console) -> int:
 
 
 def _settings(options: argparse.Namespace, **named: Any) -> "Settings":
-    """The settings of a process that serves, which logs at their level from now on."""
+    """The settings of a service process; sets up the logs as they say."""
     from tenuto.logs import set_up_logs
 
     settings = location_of(options).settings(**named, log_format=options.log_format)
@@ -94,7 +94,7 @@ def _settings(options: argparse.Namespace, **named: Any) -> "Settings":
 
 
 def teller(settings: "Settings", *, as_json: bool) -> "Callable[[Sequence[Ability]], None]":
-    """A function that reports the abilities of a worker: a table, or one line of JSON."""
+    """A function that reports a worker's abilities, as a table or one line of JSON."""
 
     def tell(abilities: "Sequence[Ability]") -> None:
         if as_json:

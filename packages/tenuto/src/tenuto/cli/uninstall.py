@@ -1,4 +1,4 @@
-"""`tenuto uninstall`: what of Tenuto lies where on this machine, and removing what is asked for.
+"""`tenuto uninstall`: shows where Tenuto keeps things on this machine, and removes what is asked for.
 
 Only what Tenuto has made is removed, by its name: anything else in the same folders stays, and is named.
 What root has installed by hand (docs/operations/systemd.md) is listed, not removed.
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from tenuto.config import Settings
 
 HERE = Path()
-"""`--data` without a folder: that of the settings."""
+"""`--data` without a folder: the one in the settings."""
 DATABASE_FILES = ("-journal", "-shm", "-wal", ".lock", ".turn", "")
 DATA_NAMES = ("blobs", "locks", "models", "rescued", "wake", "restore.unfinished")
-"""What a data folder holds besides its database and the lock of `serve`: those go last, for they mark it."""
+"""What a data folder holds besides its database and the lock of `serve`, which mark it and so go last."""
 CACHE_NAMES = (".compiled", ".partial", ".verified", ".lock")
 BY_ROOT = (
     "etc/systemd/system/tenuto-*.service",
@@ -40,14 +40,14 @@ BY_ROOT = (
 
 
 class Belonging(Struct, frozen=True):
-    """Something of Tenuto's that goes or stays as a whole."""
+    """Something of Tenuto's that is removed or kept as a whole."""
 
     what: str
     path: Path
     entries: Sequence[Path]
-    """What is removed; `path` too, once nothing else is in it."""
+    """What is removed; `path` too, unless something else is in it."""
     option: str | None
-    """With what it is removed, besides `--all`; None: not by us."""
+    """The option that removes it, besides `--all`; None: we do not remove it."""
 
     @property
     def size_bytes(self) -> int:
@@ -80,7 +80,7 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _uninstall(options: argparse.Namespace, console: Console) -> int:
-    """List what is there; remove what is asked for, once somebody has said yes."""
+    """List what is there, or remove what is asked for, after a confirmation."""
     data = None if options.data in (None, HERE) else options.data
     settings = ServiceLocation(data, options.config).settings()
     found = [*belongings(settings), *of_root(Path("/"))]
@@ -94,7 +94,7 @@ def _uninstall(options: argparse.Namespace, console: Console) -> int:
     from tenuto.worker.locks import FolderLock
 
     folder = settings.folder.resolve()
-    # Nobody begins to serve from a folder that is going.
+    # No service may start on a folder that is being removed.
     lock = FolderLock(folder) if folder in [each.path for each in wanted] else None
     try:
         for each in wanted:
@@ -110,7 +110,7 @@ def _uninstall(options: argparse.Namespace, console: Console) -> int:
 
 
 def belongings(settings: "Settings") -> Iterator[Belonging]:
-    """What this user has of Tenuto: data, weights, logins, journal, completion scripts."""
+    """What this user has of Tenuto: data, weights, logins, journal, notes of services, completion scripts."""
     from tenuto_client import settings as client
     from tenuto_client.commands import completion
     from tenuto_client.journal import SUFFIX
@@ -135,7 +135,7 @@ def belongings(settings: "Settings") -> Iterator[Belonging]:
 
 
 def of_root(root: Path) -> Iterator[Belonging]:
-    """What somebody installed for all of the machine, by the documentation."""
+    """What was installed for the whole machine by following the documentation."""
     for pattern in BY_ROOT:
         for path in sorted(root.glob(pattern)):
             yield Belonging("installed by root", path, [path], None)
@@ -147,7 +147,7 @@ def _is_wanted(each: Belonging, options: argparse.Namespace) -> bool:
 
 
 def _data(settings: "Settings", folder: Path) -> list[Path]:
-    """What is ours in the data folder; nothing where neither a database nor a store says that it is one."""
+    """What is ours in the data folder; nothing if no database, store or lock marks it as a data folder."""
     from tenuto.worker.locks import SERVE_LOCK
 
     file = settings.database.removeprefix("sqlite:///")
@@ -156,12 +156,12 @@ def _data(settings: "Settings", folder: Path) -> list[Path]:
     if not any(mark is not None and mark.is_file() for mark in marks):
         return []
     files = [database.with_name(database.name + end) for end in DATABASE_FILES] if database else []
-    # Whoever removes it holds the lock of `serve`, and so makes its file.
+    # The removal itself takes the lock of `serve`, which creates its file.
     return [*_there(folder, DATA_NAMES), *(path for path in files if path.exists()), folder / SERVE_LOCK]
 
 
 def _weights(cache: Path) -> set[str]:
-    """The names of all weights, of this version and of those that were verified here before."""
+    """The names of all weights: those of this version and those that were verified here before."""
     from tenuto.weights.manifest import shipped
 
     return {*shipped().weights, *(note.stem for note in (cache / ".verified").glob("*.json"))}
@@ -172,7 +172,7 @@ def _there(folder: Path, names: Sequence[str]) -> list[Path]:
 
 
 def _size(path: Path) -> int:
-    """Bytes, links not followed; what cannot be read counts as nothing."""
+    """Size in bytes, without following links; what cannot be read counts as 0."""
     with suppress(OSError):
         if path.is_dir() and not path.is_symlink():
             return sum(map(_size, path.iterdir()))
@@ -181,7 +181,7 @@ def _size(path: Path) -> int:
 
 
 def readable_size(size_bytes: int) -> str:
-    """As people write it."""
+    """A size with a unit, for people."""
     for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "KB")):
         if size_bytes >= unit:
             return f"{size_bytes / unit:.1f} {name}"
@@ -219,7 +219,7 @@ def _elsewhere(settings: "Settings") -> Iterator[str]:
 
 
 def _refuse_in_use(settings: "Settings", wanted: Sequence[Belonging]) -> None:
-    """A running service would lose accepted work, or its engines their weights."""
+    """OperatorError if a service is running, which would lose accepted work or its engines' weights."""
     from tenuto.bootstrap.local_services import live_services
     from tenuto.worker.locks import SERVE_LOCK, is_held
 
@@ -238,7 +238,7 @@ def _refuse_in_use(settings: "Settings", wanted: Sequence[Belonging]) -> None:
 
 
 def _ask(wanted: Sequence[Belonging], console: Console) -> None:
-    """OperatorError unless somebody says yes."""
+    """OperatorError unless the user confirms."""
     for each in wanted:
         tell(f"{t(each.what)}  {each.path}  {readable_size(each.size_bytes)}")
     if any(each.option == "--data" for each in wanted):
@@ -250,7 +250,7 @@ def _ask(wanted: Sequence[Belonging], console: Console) -> None:
 
 
 def _remove(belonging: Belonging) -> None:
-    """Remove it, as far as it is ours; what else is in its folder stays and is named."""
+    """Remove it, as far as it is ours; anything else in its folder stays and is named."""
     size = readable_size(belonging.size_bytes)
     for entry in belonging.entries:
         if entry.is_dir() and not entry.is_symlink():
@@ -259,7 +259,7 @@ def _remove(belonging: Belonging) -> None:
             entry.unlink(missing_ok=True)
     say(t("removed: {path} ({size})", path=belonging.path, size=size))
     if belonging.what == "completion":
-        return  # A folder of the shell's.
+        return  # The folder belongs to the shell.
     if others := sorted(path.name for path in belonging.path.iterdir()):
         tell(
             t("left in {path}, for it is not Tenuto's: {names}", path=belonging.path, names=", ".join(others))
@@ -269,7 +269,7 @@ def _remove(belonging: Belonging) -> None:
 
 
 def _how_installed() -> str:
-    """What removes the program, by where it runs from."""
+    """The command that removes the program, depending on where it runs from."""
     prefix = Path(sys.prefix)
     if "tools" in prefix.parts and "uv" in prefix.parts:
         return "uv tool uninstall tenuto"

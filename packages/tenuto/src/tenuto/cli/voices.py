@@ -1,4 +1,4 @@
-"""`tenuto admin voices`: the voices of all accounts, and importing some that every account may use."""
+"""`tenuto admin voices`: lists the voices of all accounts, and imports voices that every account may use."""
 
 import argparse
 from pathlib import Path
@@ -40,7 +40,7 @@ def add(parser: Parser, name: str) -> None:
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:
-    """List the voices of all accounts; those without an account are everybody's."""
+    """List the voices of all accounts; those without an account may be used by every account."""
     from tenuto.bootstrap.opening import install_voices
     from tenuto.db.damaged_text import decoded_json, text_of
     from tenuto.db.database import Transaction
@@ -116,7 +116,7 @@ def _import(options: argparse.Namespace, console: Console) -> int:
 
 
 def _languages(text: str) -> list[str]:
-    """The languages that are named; OperatorError for one that no model speaks."""
+    """The named languages; OperatorError for one that no model speaks."""
     from tenuto.kinds.speech.parameters import LANGUAGES
 
     named = [language.strip() for language in text.split(",") if language.strip()]
@@ -127,7 +127,7 @@ def _languages(text: str) -> list[str]:
 
 
 def _content(file: Path) -> bytes:
-    """The file's bytes, no more of them than an upload may have."""
+    """The file's bytes; OperatorError if there are more than an upload may have."""
     from tenuto.voices.rules import MAX_RECORDING_BYTES
 
     try:

@@ -1,4 +1,4 @@
-"""The Chinese of these commands, read from `zh.json`: of each text in their help, and of what they report."""
+"""The Chinese translations of these commands' help and reports, read from `zh.json`."""
 
 import json
 from importlib.resources import files
@@ -7,4 +7,4 @@ _TABLE = json.loads((files("tenuto.cli") / "zh.json").read_text("utf-8"))
 WORDS: dict[str, str] = _TABLE["words"]
 """By the English text."""
 ERRORS: tuple[tuple[str, str], ...] = tuple(_TABLE["reports"].items())
-"""By the English text, with numbers for what is filled in; the findings of the audit, too."""
+"""By the English text, with numbers for what is filled in; includes the audit's findings."""

@@ -1,7 +1,7 @@
 """Settings: from a TOML file and `TENUTO_*` variables, checked all at once, before anything starts.
 
-Variables win over the file, command-line options over both. Nothing here opens a file but the
-configuration itself, and the tables of models that were added by `tenuto admin models add`.
+Variables override the file, command-line options override both. The only files opened here are the
+configuration itself and the tables of models that were added with `tenuto admin models add`.
 """
 
 import tomllib
@@ -48,7 +48,7 @@ __all__ = [
 
 PREFIX = "TENUTO_"
 ADDED = "models"
-"""The folder in the data folder with the tables of models that were added (`catalog.additions`)."""
+"""The folder, in the data folder, with the tables of models that were added (`catalog.additions`)."""
 
 
 _NAMED_ELSEWHERE = {one.named: name for name, one in DECLARED.items() if one.named is not None}
@@ -68,7 +68,7 @@ def load(
     values |= _from_environment(environment, faults)
     values |= {name: value for name, value in (options or {}).items() if value is not None}
     values.setdefault("folder", "tenuto-data")
-    # As in weights.cache, which stands above this package: a cache that all programs of a user share.
+    # As in weights.cache, which this package may not import: a cache shared by all of a user's programs.
     values.setdefault("cache", f"{environment.get('XDG_CACHE_HOME') or '~/.cache'}/tenuto")
     _add_models(values, faults)
     checked = {name: DECLARED[name].rule.read(name, value, faults) for name, value in values.items()}
@@ -101,13 +101,13 @@ def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
 
 
 def _add_models(values: dict[str, Any], faults: list[str]) -> None:
-    """Join the tables of models that were added; the operator's own file wins, key by key."""
+    """Merge in the tables of models that were added; the operator's own file overrides them, key by key."""
     own = values.get("models", {})
     folder = values["folder"]
     if not isinstance(own, dict) or not isinstance(folder, str | Path):
         return
     tables: dict[str, Any] = {}
-    with suppress(RuntimeError):  # Without a home folder `~` is the fault of the setting `folder`.
+    with suppress(RuntimeError):  # `~` without a home folder is reported as a fault of `folder`.
         for file in sorted((Path(folder).expanduser() / ADDED).glob("*.toml")):
             tables |= _from_file(file, faults).get("models", {})
     for name, table in tables.items():
@@ -154,7 +154,7 @@ def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
 
 
 def _has_tools() -> bool:
-    """Whether the extra `mcp` is installed. Imports the package above the tools, which is empty."""
+    """Whether the extra `mcp` is installed. Imports only the parent package of the tools, which is empty."""
     try:
         return None not in (find_spec("tenuto_mcp.hosted"), find_spec("mcp"))
     except ModuleNotFoundError:

@@ -1,6 +1,6 @@
 """What an operator may set for one model, in the file's table `[models."NAME"]`, each declared once.
 
-Only shapes are checked here; whether the settings fit an engine is known where its manifest is (`catalog`).
+Only types and ranges are checked here; `catalog` checks whether the settings fit an engine's manifest.
 `docs/operations/running.md` shows these declarations (`scripts/settings_table.py` writes its table).
 """
 
@@ -27,9 +27,9 @@ from tenuto.config.rules import (
 )
 
 CHAT_FEATURES = ("tools", "images", "json", "logprobs", "logit_bias", "n", "names", "reasoning_effort")
-"""What a chat may ask of a model beside a text."""
+"""What a chat may ask of a model besides text."""
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
-# Ray's own client protocol (ray://) is another thing: it has no actors' lives tied to its end.
+# Ray's client protocol (ray://) is not allowed: actors would not end with the connection.
 _RAY_ADDRESS = re.compile(r"(auto|[A-Za-z0-9.\[\]:_-]+:[0-9]{1,5})\Z")
 
 
@@ -38,19 +38,19 @@ def _integer(low: int, high: int) -> Integer:
 
 
 class Price(Struct, frozen=True):
-    """What a model costs: a job, a minute of audio, or a million tokens; of a job also what is held."""
+    """What a model costs per job, minute of audio or million tokens, and what a job holds."""
 
     unit: str = "job"
     price_micros: int = 0
-    """Of a million tokens: of the input."""
+    """Per million tokens: the price of input."""
     hold_micros: int = 0
-    """Until the job ends. What a call holds depends on its request (`billing.rules`)."""
+    """Held until the job ends. What a call holds depends on its request (`chat.calls`)."""
     output_price_micros: int = 0
-    """Of a million tokens of the output."""
+    """Per million tokens: the price of output."""
 
 
 class OwnPrice(Struct, frozen=True):
-    """A model's price as the operator sets it; None: as the model's kind has it."""
+    """A model's price as the operator sets it; None: the default of the model's kind."""
 
     unit: Annotated[
         str | None,
@@ -69,7 +69,7 @@ class OwnPrice(Struct, frozen=True):
 
 
 class UpstreamSettings(Struct, frozen=True):
-    """An OpenAI-compatible server behind a model. The key itself stands in no setting."""
+    """An OpenAI-compatible server behind a model. The key itself is never in a setting."""
 
     url: Annotated[
         str,
@@ -140,7 +140,7 @@ class UpstreamSettings(Struct, frozen=True):
 
 
 class AdapterSettings(Struct, frozen=True):
-    """Which adapter runs a model, and with which settings; None: as the adapter's manifest has it."""
+    """Which adapter runs a model, and with which settings; None: the default of the adapter's manifest."""
 
     name: Annotated[
         str, Text(), "the engine that runs the model, by its name: see [engines](engines.md)", "adapter"
@@ -192,7 +192,7 @@ class RaySettings(Struct, frozen=True):
 
 
 class ModelSettings(Struct, frozen=True):
-    """What an operator may change of one model."""
+    """What an operator may set for one model."""
 
     enabled: Annotated[bool, Boolean(), "`false`: the model is not offered"] = True
     interpreter: Annotated[
@@ -242,7 +242,7 @@ DECLARED: Mapping[str, Declaration] = {key: one for group in _GROUPS for key, on
 
 
 def read_models(value: Any, faults: list[str]) -> dict[str, ModelSettings]:
-    """The tables of the file; what is wrong is added to the faults."""
+    """The tables of the file; adds what is wrong to the faults."""
     models: dict[str, ModelSettings] = {}
     if not isinstance(value, dict):
         faults.append('models: write one table per model, [models."NAME"]')
@@ -286,7 +286,7 @@ def _model(where: str, table: dict[str, Any], faults: list[str]) -> ModelSetting
 
 
 def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
-    """Settings of a table that need, or exclude, others."""
+    """The faults of settings in a table that need or exclude others."""
     in_ray, upstream, adapter = _keys(RaySettings), _keys(UpstreamSettings), _keys(AdapterSettings)
     faults = []
     if "composed_of" in table:
@@ -330,7 +330,7 @@ _OF_TOKENS = ("input_price", "output_price", "longest_answer", "limit_name")
 
 
 def _of_no_price(where: str, table: dict[str, Any]) -> list[str]:
-    """Settings of a model of an upstream that mean nothing for what it gives, or without a price."""
+    """The faults of price settings that mean nothing for this model of an upstream, or without a price."""
     if table.get("serves") == "embeddings":
         return _meaningless(where, table, _OF_TOKENS[1:], "a model that gives vectors")
     if not any(key in table for key in _OF_TOKENS[:2]):

@@ -1,4 +1,4 @@
-"""How a setting is declared, and what its value must be: a rule reads one value and names its faults."""
+"""How settings are declared, and what their values must be: a rule reads one value and reports its faults."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ class Rule(Protocol):
 
 
 class Integer(Struct, frozen=True):
-    """An integer within inclusive bounds, or a text that is one, as variables have it."""
+    """An integer within inclusive bounds, or a text of one, as in variables."""
 
     low: int
     high: int
@@ -36,7 +36,7 @@ class Integer(Struct, frozen=True):
 
 
 class Number(Struct, frozen=True):
-    """A number within inclusive bounds, or a text that is one, as variables have it."""
+    """A number within inclusive bounds, or a text of one, as in variables."""
 
     low: float
     high: float
@@ -94,7 +94,7 @@ class Texts(Struct, frozen=True):
 
 
 class Some(Struct, frozen=True):
-    """A list of some of a few words, perhaps of none."""
+    """A list of words from a small set, possibly empty."""
 
     values: tuple[str, ...]
 
@@ -106,7 +106,7 @@ class Some(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table; what may stand in it is checked where it is used."""
+    """A table; its content is checked where it is used."""
 
     def read(self, name: str, value: Any, faults: list[str]) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -116,7 +116,7 @@ class Table(Struct, frozen=True):
 
 
 class Form(Struct, frozen=True):
-    """A text of a form; `what` describes the form. A value that may hold a secret is not shown."""
+    """A text of the form that `what` describes. A value that may hold a secret is not shown."""
 
     is_met: Callable[[str], bool]
     what: str
@@ -131,7 +131,7 @@ class Form(Struct, frozen=True):
 
 
 def micros(name: str, value: Any, faults: list[str]) -> int:
-    """An amount in CNY, written as a text so that no float touches money."""
+    """The micros of an amount in CNY, written as text so that no float touches money."""
     whole, _, places = value.partition(".") if isinstance(value, str) else ("", "", "")
     if not (whole.isascii() and whole.isdigit() and len(whole) <= 9 and len(places) <= 6) or not (
         places == "" or (places.isascii() and places.isdigit())
@@ -168,17 +168,17 @@ class Location(Struct, frozen=True):
 
 
 class Declaration(Struct, frozen=True):
-    """What is known of a setting beside its type and its default."""
+    """What is declared about a setting besides its type and its default."""
 
     rule: Rule
     meaning: str
-    """As Markdown. `{range}` stands for the bounds."""
+    """In Markdown. `{range}` stands for the bounds."""
     named: str | None = None
-    """Its variable, or its key in a model's table, unless that follows from its name."""
+    """Its variable, or its key in a model's table, unless derived from its name."""
 
 
 def declared(settings: type[Struct]) -> Mapping[str, Declaration]:
-    """The declarations of a struct by the names of its fields: `Annotated[TYPE, rule, meaning, named]`.
+    """The declarations of a struct by field name, from `Annotated[TYPE, rule, meaning, named]`.
 
     `named` may be left out.
     """
@@ -191,7 +191,7 @@ def declared(settings: type[Struct]) -> Mapping[str, Declaration]:
 
 
 def no_setting(name: str, known: Iterable[str]) -> str:
-    """The fault of a name that nothing has; what it may have meant, else all that there is."""
+    """The fault for an unknown name, with the name that was probably meant or else all names."""
     from difflib import get_close_matches
 
     names = sorted(known)

@@ -46,7 +46,7 @@ class Models(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """Everything that an operator may set. 0 means none wherever a limit is meant."""
+    """Everything that an operator may set. A limit of 0 means no limit."""
 
     folder: Annotated[Path, Location(), "the data folder; also `--data`", "TENUTO_DATA"]
     database: Annotated[
@@ -87,7 +87,7 @@ class Settings(Struct, frozen=True):
         float, Number(0.5, 600), "{range}; the time limit of one request to the store: enough to upload 8 MiB"
     ] = 20.0
     cache: Annotated[Path, Location(), "where weights are; XDG_CACHE_HOME is honoured"] = Path(
-        os.path.expanduser("~/.cache/tenuto")  # noqa: PTH111 - where there is no home, `~` stays
+        os.path.expanduser("~/.cache/tenuto")  # noqa: PTH111 - without a home folder, `~` stays
     )
     pull: Annotated[
         Pull,
@@ -317,13 +317,13 @@ class Settings(Struct, frozen=True):
     )
 
     def initial_credit_micros(self) -> int:
-        """What a new account begins with."""
+        """What a new account starts with."""
         return 0 if self.prices == "free" else micros("initial_credit", self.initial_credit, [])
 
     def base(self) -> str:
-        """What stands before every path of ours; empty at the root."""
+        """The prefix of all our paths; empty at the root."""
         return "" if self.base_path == NONE else self.base_path
 
 
 DECLARED: Mapping[str, Declaration] = declared(Settings)
-"""By the name of the setting, in their order."""
+"""By the name of the setting, in order of declaration."""

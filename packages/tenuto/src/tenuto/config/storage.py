@@ -13,14 +13,14 @@ _REGION = re.compile(r"[A-Za-z0-9-]{1,40}\Z")
 
 
 class Bucket(Struct, frozen=True):
-    """A bucket and the prefix that is ours in it; the prefix may be empty."""
+    """A bucket and our prefix in it, which may be empty."""
 
     name: str
     prefix: str
 
 
 def bucket_of(blobs: str) -> Bucket | None:
-    """The bucket that the setting names; None for the data folder. ValueError says what would be right."""
+    """The bucket that the setting names; None for the data folder. ValueError says what is allowed."""
     if blobs == DIRECTORY:
         return None
     name, _, prefix = blobs.removeprefix(_SCHEME).partition("/")
@@ -39,5 +39,5 @@ def is_location(blobs: str) -> bool:
 
 
 def is_region(text: str) -> bool:
-    """Whether it may be the name of a region; or the word none."""
+    """Whether it can be the name of a region, or the word none."""
     return _REGION.match(text) is not None

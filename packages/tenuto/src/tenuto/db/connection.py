@@ -1,7 +1,7 @@
-"""One connection to PostgreSQL, spoken through libpq's pipeline: what needs no answer travels with what does.
+"""One connection to PostgreSQL in libpq's pipeline mode: statements that need no response share a round trip.
 
-A transaction's `begin` goes out with its first statement, its `commit` with those that nobody waits for, and
-what is asked together is answered together, so a submission takes three round trips instead of ten.
+A transaction's `begin` is sent with its first statement, its `commit` with those whose result nobody awaits,
+and what is asked together is answered together, so a submission takes three round trips instead of ten.
 psycopg's cursors cost three times this processor time. Knows neither threads nor tables.
 """
 
@@ -29,16 +29,16 @@ _log = get_logger("tenuto.db")
 FLOOR = 150_000
 STATEMENT_TIMEOUT_MS = 15_000
 LOCK_TIMEOUT_MS = 5_000
-# A transaction whose client has stopped may not hold its locks.
+# A transaction whose client has stopped must not keep its locks.
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 10_000
-# Longer than any statement may take: beyond it the server stands still, though its machine acknowledges.
+# Longer than any statement may take: after this the server hangs, although its machine acknowledges.
 ANSWER_TIMEOUT_MS = 30_000
-# A snapshot's statements may take long, and so may who looks at one answer before asking for the next.
+# A snapshot's statements may take long, and so may its reader between one result and the next statement.
 SNAPSHOT_ANSWER_TIMEOUT_MS = 600_000
 PREPARED_LIMIT = 2_000
 
 CONNECT_TIMEOUT_S = 5
-# Data that the other machine has not acknowledged for this long never will be: its cable is pulled.
+# Data that the other machine has not acknowledged for this long never will be: the link is down.
 UNACKNOWLEDGED_MS = 5_000
 
 NETWORK: Mapping[str, Any] = {
@@ -48,9 +48,9 @@ NETWORK: Mapping[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": UNACKNOWLEDGED_MS,
 }
-"""How a connection finds out that the server's machine is gone; a socket in a folder ignores it."""
+"""How a connection finds out that the server's machine is gone; a Unix socket ignores it."""
 
-# The same from the server's side: it would keep the sessions of a lost machine for hours, and has not many.
+# The same from the server's side: it would keep a lost machine's sessions for hours, and has only a few.
 SERVER_NETWORK = f"""
     set tcp_keepalives_idle = 10;
     set tcp_keepalives_interval = 5;
@@ -61,9 +61,9 @@ SERVER_NETWORK = f"""
 _TEXT, _INTEGER, _BYTES, _UNKNOWN = 25, 20, 17, 0
 _SERIALIZATION_FAILURE, _DEADLOCK = "40001", "40P01"
 _CONSTRAINT = "23"
-# Where PostgreSQL finds that a prepared statement would give other columns; its message is in any language.
+# Where PostgreSQL finds that a prepared statement would return other columns; its message is localised.
 _PLAN_CHECK = "RevalidateCachedQuery"
-# Connection, resources, operator's intervention, system error: the moment's fault, not the statement's.
+# Connection, resources, operator intervention, system error: temporary, and not the statement's fault.
 _UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
 # A lock was not available in time; the server has become read-only.
 _UNAVAILABLE_STATES = frozenset(("55P03", "25006"))
@@ -92,7 +92,7 @@ class ConnectionLost(Exception):
 
 
 class Collision(Exception):
-    """Two transactions were in each other's way; this one was undone and may be run again."""
+    """Two transactions conflicted; this one was rolled back and may be run again."""
 
 
 class WholeNumber(NumericBinaryLoader):
@@ -133,23 +133,23 @@ class Connection:
         self._readable, self._writable = select.poll(), select.poll()
         self._readable.register(self._libpq.socket, select.POLLIN)
         self._writable.register(self._libpq.socket, select.POLLIN | select.POLLOUT)
-        # By text and the types of its parameters: an integer, a text and a null want a statement each.
+        # By text and the types of its parameters: an integer, a text and a null need a statement each.
         self._prepared: dict[tuple[str, tuple[int, ...]], bytes] = {}
-        # Prepared since the last round trip; forgotten when that fails, for the server may not have them.
+        # Prepared since the last round trip; forgotten if it fails, because the server may not have them.
         self._unconfirmed: list[tuple[str, tuple[int, ...]]] = []
         self._numbers = count()
-        # Handed to libpq since the last round trip, one for each answer to come: who asked, or nobody.
+        # One for each statement handed to libpq since the last round trip: what gets its answer, or None.
         self._unanswered: list[PostgresDeferred | None] = []
-        # The answers of a round trip, as far as they have come.
+        # The answers of a round trip that have arrived so far.
         self._answers: list[pq.abc.PGresult] = []
         self._is_committing = False
-        # A statement of the transaction that runs now has failed, or the connection has.
+        # A statement of the current transaction has failed, or the connection has.
         self.has_failed = False
         self.operations = PostgresTransaction(self)
 
     @property
     def socket(self) -> int:
-        """What an event loop waits for."""
+        """The descriptor that an event loop watches."""
         return self._libpq.socket
 
     @property
@@ -157,7 +157,7 @@ class Connection:
         return self._libpq.status == pq.ConnStatus.OK
 
     def read(self, operation: Callable[[Transaction], T]) -> T:
-        """Each statement for itself."""
+        """One operation, without a transaction around its statements."""
         self._look()
         try:
             result = operation(self.operations)
@@ -174,13 +174,13 @@ class Connection:
             return operation(tx)
 
     def snapshot(self, operation: Callable[[Transaction], T]) -> T:
-        """All statements of one operation on what is committed now."""
+        """One operation, all its statements on what is committed now."""
         with self.transaction(_SNAPSHOT) as tx:
             return operation(tx)
 
     @contextmanager
     def transaction(self, begin: tuple[str, ...] = ("begin",)) -> Iterator[Transaction]:
-        """Committed at the end, undone by an exception."""
+        """Committed at the end, rolled back by an exception."""
         self._look()
         self.has_failed = False
         try:
@@ -230,7 +230,7 @@ class Connection:
         self._unanswered.append(asked)
 
     def fetch(self) -> pq.abc.PGresult:
-        """Sends what waits and returns the last statement's answer; the first error of any is raised."""
+        """Sends what is pending and returns the last statement's answer; the first error of any is raised."""
         try:
             self._libpq.pipeline_sync()
             self._flush()
@@ -251,7 +251,7 @@ class Connection:
             raise self._lost() from error
 
     def receive(self) -> bool:
-        """Takes what has come, without waiting; true with the end of a round trip. Raises as `fetch`."""
+        """Takes what has arrived, without waiting; true at the end of a round trip. Raises as `fetch`."""
         try:
             self._libpq.consume_input()
             has_ended = bool(self._unanswered) and self._arrive()
@@ -296,7 +296,7 @@ class Connection:
 
     def _prepare(self, key: tuple[str, tuple[int, ...]], text: str) -> bytes:
         if len(self._prepared) >= PREPARED_LIMIT:
-            # The old ones stay on the server until the connection ends, which is now near.
+            # The old ones stay on the server until the connection ends.
             self._prepared.clear()
         statement = b"s%d" % next(self._numbers)
         self._libpq.send_prepare(statement, text.encode(), key[1])
@@ -312,7 +312,7 @@ class Connection:
             self._libpq.consume_input()
 
     def _arrive(self) -> bool:
-        """Takes the answers that have come; true with the one to the round trip's end."""
+        """Takes the answers that have arrived; true once the round trip has ended."""
         libpq = self._libpq
         while not libpq.is_busy():
             answer = libpq.get_result()
@@ -324,13 +324,13 @@ class Connection:
             if answer.status == pq.ExecStatus.PIPELINE_SYNC:
                 return True
             if len(self._answers) == len(self._unanswered):
-                # Said between two answers, and about none of them: the server ends the session.
+                # An answer that belongs to no statement: the server ends the session.
                 raise psycopg.OperationalError("the session was ended")
             self._answers.append(answer)
         return False
 
     def _finish(self) -> pq.abc.PGresult:
-        """Gives the answers of a round trip to who asked; returns the last, or raises the first error."""
+        """Hands out the answers of a round trip; returns the last one, or raises the first error."""
         unanswered, self._unanswered = self._unanswered, []
         answers, self._answers = self._answers, []
         failed: pq.abc.PGresult | None = None
@@ -376,7 +376,7 @@ class Connection:
         if state in (_SERIALIZATION_FAILURE, _DEADLOCK):
             explained = Collision(str(error))
         elif error.diag.source_function == _PLAN_CHECK:
-            # A later version has added columns since `select *` was prepared: prepared again, it runs.
+            # A later version has added columns since `select *` was prepared: prepared anew, it runs.
             self._prepared.clear()
             explained = Collision(str(error))
         elif state.startswith(_CONSTRAINT):

@@ -1,6 +1,6 @@
-"""Why a database was not there, in words for its operator. Knows no connections.
+"""Why a database was not available, in words for its operator. Knows no connections.
 
-Nothing of the address is repeated: libpq takes a part of a password that is not escaped for the host or port.
+Nothing of the address is repeated: libpq mistakes part of an unescaped password for the host or port.
 """
 
 import re
@@ -17,7 +17,7 @@ _OTHERWISE = {
 
 
 def describe(error: BaseException) -> str:
-    """What it does: "refuses us: …" in the server's words, or "does not answer", and why if that is known."""
+    """The database "refuses us: …", in the server's words, or "does not answer", and why if that is known."""
     for cause in _causes(error):
         message = str(cause)
         if match := _REFUSED.search(message):

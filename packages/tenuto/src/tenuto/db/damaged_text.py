@@ -16,12 +16,12 @@ _log = get_logger("tenuto.db")
 
 
 def decoded(text: bytes) -> str:
-    """The text, whatever it is; one that is damaged cannot be encoded again."""
+    """The text, damaged or not; damaged text cannot be encoded again."""
     return text.decode("utf-8", "surrogateescape")
 
 
 def values(row: Sequence[bytes | None], loads: Sequence[Callable[[bytes], Any]]) -> list[Any]:
-    """What a row's bytes mean, by the loader of each column; some of its text may be damaged."""
+    """A row's values, loaded by each column's loader; some of its text may be damaged."""
     made: list[Any] = []
     for value, load in zip(row, loads, strict=True):
         try:
@@ -32,7 +32,7 @@ def values(row: Sequence[bytes | None], loads: Sequence[Callable[[bytes], Any]])
 
 
 def sound_json(text: str | None, otherwise: str, *, of: str, column: str) -> msgspec.Raw:
-    """JSON as it stands in a record, if it is sound; else the log names the record, by its id `of`."""
+    """JSON as it stands in a record, if valid; else `otherwise`, and the record's id `of` is logged."""
     try:
         return msgspec.json.decode("" if text is None else text, type=msgspec.Raw).copy()
     except (ValueError, TypeError):
@@ -41,7 +41,7 @@ def sound_json(text: str | None, otherwise: str, *, of: str, column: str) -> msg
 
 
 def decoded_json(text: str, type_: type[_Json]) -> _Json | None:
-    """What JSON in a record means; None if it is not sound, or of another type."""
+    """The value of JSON in a record; None if it is invalid, or of another type."""
     try:
         return msgspec.json.decode(text, type=type_)
     except (ValueError, TypeError):

@@ -1,8 +1,7 @@
 """Look-ups of an event loop on PostgreSQL: sent from its own thread on one connection, many in a round trip.
 
-To hand an operation to another thread and its answer back takes half of the processor time of a poll. Here
-nothing is waited for and nothing tried again: what goes wrong, or takes long, is handed to the threads, which
-do both. Knows no tables.
+Handing an operation to another thread and its result back takes half of the processor time of a poll. Nothing
+here blocks or retries: what fails, or takes long, is handed to the threads, which do both. Knows no tables.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from tenuto.db.pending import Pending, refuse
 from tenuto.errors import Unavailable
 
 AT_ONCE = 64
-"""Look-ups of one round trip; threads do what comes beyond them."""
+"""The most look-ups of one round trip; threads take the rest."""
 SLOW_S = 0.25
 """A round trip that takes longer is given up: a look-up by key takes the server less than a millisecond."""
 PAUSE_S = 1.0
@@ -28,7 +27,7 @@ Ask = Callable[[Asking], Callable[[], Any]]
 
 
 class Lookups:
-    """One connection, and what one event loop looks up on it. Used in the loop's thread, but for `close`.
+    """One connection, and the look-ups of one event loop. Used in the loop's thread, except `close`.
 
     While a round trip is under way, look-ups wait and make up the next one.
     """
@@ -50,7 +49,7 @@ class Lookups:
         self._closed = False
 
     def take(self, pending: Pending, ask: Ask) -> bool:
-        """False when it should rather run in a thread: there is no connection yet, or too much waits."""
+        """False if it should run in a thread: there is no connection yet, or too many are waiting."""
         loop = pending.loop
         assert loop is not None
         if self._loop is not loop and not self._adopt(loop):
@@ -62,12 +61,12 @@ class Lookups:
             return False
         self._waiting.append((pending, ask))
         if len(self._waiting) == 1 and not self._sent:
-            # Whoever asks in the same turn of the loop travels along.
+            # Look-ups of the same turn of the loop share the round trip.
             loop.call_soon(self._send)
         return True
 
     def close(self) -> None:
-        """What waits for an answer runs in a thread, as long as there are any. From any thread."""
+        """Unanswered look-ups run in threads, as long as there are any. May be called from any thread."""
         self._closed = True
         if self._loop is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._give_up)
@@ -75,7 +74,7 @@ class Lookups:
             self._give_up()
 
     def _adopt(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Belongs to this loop from now on, unless another one runs."""
+        """Serves this loop from now on; False if another one is running."""
         if self._loop is not None and self._loop.is_running():
             return False
         self._waiting, self._sent, self._is_watched = [], [], False
@@ -84,7 +83,7 @@ class Lookups:
         return True
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Connects in a thread, for that takes milliseconds, or seconds."""
+        """Connects in a thread, because that takes milliseconds, or seconds."""
         if self._is_connecting or self._closed or time.monotonic() < self._paused_until:
             return
         self._is_connecting = True
@@ -98,7 +97,7 @@ class Lookups:
 
     def _connect_beside(self, loop: asyncio.AbstractEventLoop) -> None:
         connection: Connection | None = None
-        # Why there is none, the threads find out and report.
+        # If there is none, the threads find out why and report it.
         with suppress(Exception):
             connection = self._connect()
         try:
@@ -119,7 +118,7 @@ class Lookups:
             loop.add_reader(self._socket, self._receive)
 
     def _send(self) -> None:
-        """Begins a round trip with all that waits, unless the connection was left or one is under way."""
+        """Begins a round trip with all that waits, unless there is no connection or one is under way."""
         connection, loop = self._connection, self._loop
         if connection is None or loop is None or self._sent:
             return
@@ -147,14 +146,14 @@ class Lookups:
             self._give_up()
 
     def _receive(self) -> None:
-        """Something has come: answers, or the end of the connection."""
+        """Something has arrived: answers, or the end of the connection."""
         connection = self._connection
         if connection is None:
             return
         try:
             has_ended = connection.receive()
         except Exception:
-            # An error of the server's or the link's: in a thread each meets its own.
+            # A server or network error: in a thread, each look-up gets its own.
             self._give_up()
             return
         if not has_ended:
@@ -171,7 +170,7 @@ class Lookups:
             self._send()
 
     def _watch(self) -> None:
-        """Gives up a round trip that takes too long, unless its answers came while the loop stood still."""
+        """Gives up a round trip that takes too long, unless its answers came while the loop was blocked."""
         self._is_watched = False
         loop = self._loop
         if self._sent:
@@ -185,7 +184,7 @@ class Lookups:
             loop.call_later(SLOW_S, self._watch)
 
     def _give_up(self) -> None:
-        """Leaves the connection, and hands what has no answer to the threads."""
+        """Drops the connection, and hands unanswered look-ups to the threads."""
         connection, self._connection = self._connection, None
         left = [*(pending for pending, _ in self._sent), *(pending for pending, _ in self._waiting)]
         self._sent, self._waiting = [], []
@@ -202,7 +201,7 @@ class Lookups:
 
 
 def _answer(pending: Pending, result: object = None, error: BaseException | None = None) -> None:
-    """In the loop's own thread."""
+    """Sets a look-up's result; in the loop's own thread."""
     future = pending.future
     assert future is not None
     if future.done():  # Its request was cancelled.

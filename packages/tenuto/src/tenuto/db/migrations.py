@@ -1,7 +1,7 @@
 """Brings a database up to date: numbered SQL files, each applied once, in one transaction with its row.
 
-A migration that is interrupted leaves nothing behind and is applied again. Migrations only add: a program of
-an earlier version continues with a database that a later one has migrated, beside it and after it.
+A migration that is interrupted leaves nothing behind and is applied again. Migrations only add: an earlier
+version of the program still works on a database that a later one has migrated, alongside it and after it.
 One that takes something away says so in its name, `0042_breaking_…`. Knows no table but its own.
 """
 
@@ -23,10 +23,10 @@ from tenuto.db.sqlite import UNDO_IN_MEMORY
 from tenuto.errors import OperatorError, Unavailable
 
 _NAME = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
-# The first of those that were there before 0.1.0, whose schema then became the first migration.
+# The first of the migrations from before 0.1.0, whose schema then became the first migration.
 _UNRELEASED = "0001_initial"
 _BREAKING = re.compile(r"\d{4}_breaking_")
-# Any number that nobody else uses: PostgreSQL locks it for the length of a migration.
+# Any number that nobody else uses: PostgreSQL locks it for the duration of a migration.
 _ADVISORY_LOCK = 7_364_680_117
 _LOCK_WAIT = "60s"
 _COLLISION_PATIENCE_S = 120.0
@@ -35,7 +35,7 @@ _HAS_TABLE: dict[Dialect, str] = {
     "sqlite": "select name from sqlite_master where name = 'migration'",
     "postgresql": "select tablename from pg_tables where tablename = 'migration'",
 }
-# The database's own clock says when, in milliseconds: nothing is decided by it.
+# The time is by the database's own clock, in milliseconds: nothing depends on it.
 _RECORD: dict[Dialect, str] = {
     "sqlite": "insert into migration (name, sha256, applied_at)"
     " values (:name, :sha256, cast(strftime('%s', 'now') as bigint) * 1000)",
@@ -115,7 +115,7 @@ def load(folder: Traversable) -> list[Migration]:
 
 
 def later(database: Database) -> list[str]:
-    """What a later version has added, that this program does not know and need not."""
+    """What a later version has added, which this program does not know and need not know."""
     known = {migration.name for migration in shipped()}
     return [name for name in database.read(applied) if name not in known]
 
@@ -146,9 +146,9 @@ def _prepare(tx: Transaction, dialect: Dialect) -> None:
 
 
 def _applied(database: Database, migration: Migration) -> bool:
-    """`_apply`, run again when it collides with a running service's transactions, until it finds a gap.
+    """`_apply`, retried while it collides with a running service's transactions.
 
-    It locks every table that it changes, in its own order, and each request in another.
+    It locks every table that it changes, in its own order, while each request locks them in another.
     """
     until = time.monotonic() + _COLLISION_PATIENCE_S
     while True:
@@ -178,7 +178,7 @@ def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:
 
 
 def _lock(tx: Transaction, dialect: Dialect) -> None:
-    """SQLite's writer has the lock already."""
+    """Wait for other migrations to end; SQLite's writer has the lock already."""
     if dialect == "postgresql":
         tx.run(f"set local lock_timeout = '{_LOCK_WAIT}'")
         tx.run("set local statement_timeout = 0")
@@ -191,10 +191,10 @@ LOOK_S = 1.0
 def wait_for_migrations(
     database: Database, *, patience_s: float, stopping: threading.Event, on_wait: Callable[[str], None]
 ) -> None:
-    """Return when nothing is pending; look once a second, for `patience_s` at most. `on_wait` gets a reason.
+    """Return once nothing is pending; check every second, for `patience_s` at most. `on_wait` gets a reason.
 
-    Raises OperatorError when it is not done by then, or we are to stop; Unavailable when the database is away
-    still. What `pending` refuses is refused at once: waiting fixes no changed file and no newer database.
+    Raises OperatorError if it is not done by then or `stopping` is set; Unavailable if the database is still
+    away. What `pending` refuses is refused at once: waiting fixes no changed file and no newer database.
     """
     until = time.monotonic() + patience_s
     is_reported = False

@@ -1,7 +1,7 @@
 """Wake-ups through PostgreSQL: NOTIFY from a thread of its own, LISTEN on a connection of its own.
 
-A NOTIFY inside the accepting transaction would serialise all commits. A lost notice does no harm: behind it
-stands the listener's own look at the database.
+A NOTIFY inside the accepting transaction would serialise all commits. A lost notice does no harm, because
+whoever listens also polls the database.
 """
 
 import os
@@ -20,8 +20,8 @@ from tenuto.logs import get_logger, log_failure
 CHANNEL = "tenuto"
 # Parsed and planned each time, a notice takes the server three times as long.
 _NOTIFY = b"notify"
-# All calls within this time become one notice for each topic. The pause doubles, up to the longest, as long
-# as each is followed by more: a flood would else keep every listener busy with notices.
+# All calls within this time become one notice per topic. The pause doubles, up to the longest, as long as
+# more calls follow: otherwise a flood would keep every listener busy with notices.
 COALESCE_S = 0.002
 LONGEST_COALESCE_S = 0.008
 RECONNECT_PAUSE_S = 1.0
@@ -41,7 +41,7 @@ class Notices:
         self._receiving: threading.Thread | None = None
         self._is_due = threading.Event()
         self._closed = threading.Event()
-        # A pipe, closed with us: the thread that listens waits for its end, too.
+        # A pipe that is closed with us: the listening thread waits for that, too.
         self._ends: tuple[int, int] | None = None
         # Guards the listeners, the topics and the starting of threads.
         self._changing = threading.Lock()
@@ -51,7 +51,7 @@ class Notices:
     def wake(self, topic: str) -> None:
         self._tell(topic)
         with self._changing:
-            # One that is due still is sent after whatever its caller has committed.
+            # A notice that is still due will be sent after the caller's commit.
             if topic in self._topics or self._closed.is_set():
                 return
             if self._sending is None:
@@ -99,7 +99,7 @@ class Notices:
         connection: psycopg.Connection[tuple[object, ...]] | None = None
         pause_s = COALESCE_S
         while not self._closed.is_set():
-            # What has become due during the pause came soon after what was sent before it.
+            # A notice that became due during the pause came soon after the one before it.
             pause_s = min(2 * pause_s, LONGEST_COALESCE_S) if self._is_due.is_set() else COALESCE_S
             self._is_due.wait()
             self._is_due.clear()
@@ -115,7 +115,7 @@ class Notices:
             except Exception as error:
                 if not isinstance(error, psycopg.Error):
                     _log.exception("notices.failed")
-                # The notices of a database that is away are lost; listeners are woken when it is back.
+                # Notices are lost while the database is away; listeners are woken when it is back.
                 if connection is not None:
                     with suppress(psycopg.Error):
                         connection.close()
@@ -138,7 +138,7 @@ class Notices:
         with _connect(self._url) as connection:
             connection.execute(f"listen {CHANNEL}")
             self._tell(None)
-            # Past psycopg's `notifies`, which looks ten times a second whether Ctrl-C was pressed.
+            # Bypasses psycopg's `notifies`, which checks ten times a second whether Ctrl-C was pressed.
             libpq, readable = connection.pgconn, select.poll()
             readable.register(libpq.socket, select.POLLIN)
             readable.register(end, select.POLLIN)
@@ -154,7 +154,7 @@ class PostgresListener:
     """Receives its topics from the process's threads; one other thread waits."""
 
     def __init__(self, notices: Notices, topics: Sequence[str], *, once: bool) -> None:
-        """`once`: a topic that has woken stays silent until `arm`."""
+        """`once`: a topic that was woken stays silent until `arm`."""
         self.topics = topics
         self._once = once
         self._notices = notices
@@ -168,8 +168,8 @@ class PostgresListener:
             self._armed.add(topic)
 
     def tell(self, topic: str, *, is_certain: bool) -> None:
-        """The topic was woken; or perhaps it was, and then it counts even if it should be silent."""
-        # A flood's notices cost a silent listener no more than this; it arms before it looks.
+        """The topic was woken; if only perhaps, this counts even if the topic should be silent."""
+        # In a flood, a notice costs a silent listener no more than this; it arms before it looks.
         if is_certain and topic not in self._armed:
             return
         with self._changed:
@@ -195,7 +195,7 @@ def _started(work: Callable[[], None], name: str) -> threading.Thread:
 
 
 def _notify(libpq: pq.abc.PGconn, topic: str) -> None:
-    """Past psycopg's cursors, which cost seven times this processor time, once for each job."""
+    """Bypasses psycopg's cursors, which cost seven times this processor time, once for each job."""
     answer = libpq.exec_prepared(_NOTIFY, [CHANNEL.encode(), topic.encode()])
     if answer.status != pq.ExecStatus.TUPLES_OK:
         raise psycopg.errors.error_from_result(answer)

@@ -52,7 +52,7 @@ def answer(group: Iterable[Pending]) -> None:
             is_woken = bool(waiting)
             waiting.extend(answered)
         if not is_woken:
-            # A closed loop has nobody that waits any more.
+            # Nobody waits in a closed loop.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_resolve, loop)
 
@@ -78,6 +78,6 @@ def _resolve(loop: asyncio.AbstractEventLoop) -> None:
             future.set_result(pending.result)
 
 
-# What each event loop has not yet taken. A list that is not empty has its `_resolve` on the way.
+# What each event loop has not yet taken. A non-empty list means that its `_resolve` is scheduled.
 _answered: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, list[Pending]] = weakref.WeakKeyDictionary()
 _posting = threading.Lock()

@@ -1,8 +1,8 @@
-"""Rows as records: each field of a struct is read from the column of its name. Knows no tables.
+"""Rows as records: each field of a struct is read from the column of the same name. Knows no tables.
 
-A store gives records away, never rows: a misspelt field is then an error of mypy's, not of some midnight's.
-Types are those that the store's author wrote; the database is trusted to hold them (`backup` checks what it
-loads, `jobs.audit` what is there). Damaged text arrives as `Row` says.
+A store returns records, never rows, so that mypy finds a misspelt field and not production. Types are those
+that the store's author wrote; the database is trusted to hold them (`backup` checks what it loads,
+`jobs.audit` what is there). Damaged text arrives as described for `Row`.
 """
 
 from collections.abc import Callable
@@ -18,19 +18,19 @@ R = TypeVar("R", bound=msgspec.Struct)
 
 
 def one(tx: Transaction, record: type[R], sql: str, /, **parameters: Value) -> R | None:
-    """The first row, or None. It is the caller's duty that there is no second."""
+    """The first row, or None. The caller makes sure that there is no second."""
     row = tx.one(sql, **parameters)
     return None if row is None else made(record, row)
 
 
 def all_records(tx: Transaction, record: type[R], sql: str, /, **parameters: Value) -> list[R]:
-    """All rows. It is the caller's duty that they are few: write a limit."""
+    """All rows. The caller makes sure that they are few: write a limit."""
     values = _values(record)
     return [record(*values(row)) for row in tx.all(sql, **parameters)]
 
 
 class DeferredRecord(msgspec.Struct, Generic[R], frozen=True):
-    """The answer to a statement of `ask`, as a record, had when it is looked at."""
+    """The result of a statement sent with `ask`, as a record; fetched when it is first read."""
 
     record: type[R]
     asked: Deferred
@@ -42,12 +42,12 @@ class DeferredRecord(msgspec.Struct, Generic[R], frozen=True):
 
 
 def ask(tx: Asking, record: type[R], sql: str, /, **parameters: Value) -> DeferredRecord[R]:
-    """Like `one`, for who has more to say before looking: see `Transaction.ask`."""
+    """Like `one`, for callers that send more statements before they read: see `Transaction.ask`."""
     return DeferredRecord(record, tx.ask(sql, **parameters))
 
 
 def made(record: type[R], row: Row) -> R:
-    """A record of some of a row's columns: for a statement that gives two records side by side."""
+    """A record of some of a row's columns: for a statement that returns two records side by side."""
     return record(*_values(record)(row))
 
 
@@ -58,7 +58,7 @@ def columns(record: type[msgspec.Struct], table: str) -> str:
 
 @cache
 def _values(record: type[msgspec.Struct]) -> Callable[[Row], tuple[Any, ...]]:
-    """Reads the columns of all fields at once; of one alone `itemgetter` would not give a tuple."""
+    """Reads the columns of all fields at once; for a single one `itemgetter` would not return a tuple."""
     names = record.__struct_fields__
     if len(names) > 1:
         return itemgetter(*names)

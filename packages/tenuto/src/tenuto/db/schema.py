@@ -1,6 +1,6 @@
-"""What tables a database has, read from its own catalogue, and rows in and out of any of them as JSON values.
+"""A database's tables, read from its own catalogue; reads and writes the rows of any of them as JSON values.
 
-For backups, which copy tables that they know nothing of. Everything else names its tables.
+For backups, which copy tables that they know nothing about. All other code names its tables.
 """
 
 import json
@@ -11,7 +11,7 @@ from msgspec import Struct
 from tenuto.db.database import Dialect, Transaction, Value
 
 PAGE_ROWS = 250
-"""A row may be some hundred kilobytes."""
+"""A row may take a few hundred kilobytes."""
 
 _TABLES: Mapping[Dialect, str] = {
     "sqlite": """select name from sqlite_master
@@ -19,7 +19,7 @@ _TABLES: Mapping[Dialect, str] = {
     "postgresql": """select c.relname as name from pg_class c
         where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace order by c.oid""",
 }
-"""In the order in which they were made: a table refers to older ones alone."""
+"""In the order in which they were created: a table refers only to older ones."""
 
 _COLUMNS: Mapping[Dialect, str] = {
     "sqlite": "select name, pk as key, lower(type) as type from pragma_table_info(:table) order by cid",
@@ -68,7 +68,7 @@ def rows(tx: Transaction, table: Table) -> Iterator[list[Value]]:
 def insert(
     tx: Transaction, dialect: Dialect, table: Table, columns: Sequence[str], page: list[list[Value]]
 ) -> None:
-    """Write a page of rows with one statement. A column that the table lacks is a bug of the caller."""
+    """Write a page of rows with one statement. A column that the table lacks is a bug in the caller."""
     assert set(columns) <= set(table.columns), f"{table.name} lacks {set(columns) - set(table.columns)}"
     encoded = json.dumps([dict(zip(columns, row, strict=True)) for row in page], ensure_ascii=False)
     name, into = _quoted(table.name), ", ".join(map(_quoted, columns))

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from tenuto.db.database import Dialect
 
-# Statements are constants of the source; a bound keeps a mistake from becoming a leak.
+# Statements are constants in the source; the bound keeps a mistake from becoming a leak.
 CACHED_STATEMENTS = 2048
 
 _TOKEN = re.compile(

@@ -7,7 +7,7 @@ written must queue behind it. The kernel frees both locks when a process dies.
 Wake-ups are datagram sockets in a folder, named by topic. A sender lists the folder and sends a byte to each
 socket of the topic. A socket whose process has ended refuses the byte and is removed, so no list of living
 processes is needed. A byte in a file of the topic says whether anybody wants to be woken: under load nobody
-does, and a wake-up is then one look at that byte. Knows no database.
+does, and a wake-up then costs only a check of that byte. Knows no database.
 """
 
 import fcntl
@@ -32,9 +32,9 @@ from tenuto.errors import Unavailable
 TURN_TIMEOUT_S = 10.0
 _FIRST_PAUSE_S = 0.00005
 _LONGEST_PAUSE_S = 0.0003
-# A folder's time of change moves in steps of a few milliseconds: a listing this fresh may already be old.
+# A folder's modification time moves in steps of a few milliseconds: a listing this fresh may be stale.
 _SETTLED_S = 0.05
-# The kernel's limit of a socket's path is 108 bytes.
+# The kernel limits a socket's path to 108 bytes.
 _LONGEST_PATH = 100
 
 _SET, _UNSET = b"10"
@@ -51,7 +51,7 @@ class Turn:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Holds the lock; raises Unavailable when another process does not let go of it."""
+        """Holds the lock; raises Unavailable when another process does not release it."""
         deadline = time.monotonic() + TURN_TIMEOUT_S
         _take(self._turn, deadline)
         try:
@@ -86,8 +86,8 @@ class Wanted:
     """Whether anybody wants the next wake-up of a topic: one byte of a file that all processes map.
 
     A listener sets it, then looks at the database, then sleeps. A sender commits, then looks at the byte; it
-    unsets it before it sends, so that a byte set meanwhile stays set. Whoever dies between the two costs a
-    wake-up, behind which stands the listener's own look. Used from any thread.
+    unsets it before it sends, so that a byte set meanwhile stays set. A process that dies in between costs
+    one wake-up, which is why listeners also poll. Used from any thread.
     """
 
     def __init__(self, folder: Path, topic: str) -> None:
@@ -95,16 +95,16 @@ class Wanted:
         descriptor = os.open(folder / f"wanted.{topic}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if not os.fstat(descriptor).st_size:
-                # Written, not only made longer: a page that finds no room on the disk later ends the process.
-                # As if somebody wanted a wake-up, for by now somebody may.
+                # Written, not just extended: a mapped page that later finds no disk space kills the process.
+                # Set, because by now somebody may want a wake-up.
                 os.pwrite(descriptor, b"1", 0)
-            # Read and written without a system call: each would let another thread of ours have its turn.
+            # Read and written without system calls, during which our other threads could take over.
             self._shared = mmap.mmap(descriptor, 1)
         finally:
             os.close(descriptor)
 
     def set(self) -> None:
-        """Whoever wakes the topic from now on sends something."""
+        """From now on, whoever wakes the topic has to send something."""
         with suppress(ValueError):  # It is closed.
             self._shared[0] = _SET
 
@@ -133,7 +133,7 @@ class Sender:
         self._adding = threading.Lock()
 
     def wake(self, topic: str) -> None:
-        """Failures are ignored: behind a lost wake-up stands the listener's own look at the database."""
+        """Failures are ignored: a lost wake-up does no harm, because listeners also poll the database."""
         with suppress(OSError):
             wanted = self._wanted.get(topic) or self._add(topic)
             if wanted.take():
@@ -178,9 +178,9 @@ class Sender:
 
 
 class Listing(Struct, frozen=True):
-    """The names in the folder, read when it had last changed at `changed_ns`, first seen so at `seen_s`.
+    """The names in the folder as modified at `changed_ns`, a time that was first seen at `seen_s`.
 
-    `is_settled` when it was read so long after that no change can hide behind the same time.
+    `is_settled` if it was read so much later that no further change can have the same time.
     """
 
     changed_ns: int
@@ -193,7 +193,7 @@ class Receiver:
     """Sockets in the folder, one for each topic. `arm` may be called from any thread, the rest from one."""
 
     def __init__(self, folder: Path, topics: Sequence[str], *, once: bool) -> None:
-        """`once`: a topic that has woken stays silent until `arm`."""
+        """`once`: a topic that was woken stays silent until `arm`."""
         self._once = once
         self._poll = select.poll()
         self._sockets: dict[int, tuple[str, socket.socket, Path]] = {}
@@ -206,14 +206,14 @@ class Receiver:
             os.close(descriptor)
 
     def arm(self, topic: str) -> None:
-        """The next wake-up of the topic is sent to us. What is looked at afterwards needs none."""
+        """Ask for the topic's next wake-up, before looking at the database: what is seen then needs none."""
         self._wanted[topic].set()
 
     def wait(self, timeout_s: float) -> frozenset[str]:
-        """The topics that were woken since the last call; takes all wake-ups that are there."""
+        """The topics that were woken since the last call; consumes all wake-ups that have arrived."""
         woken: set[str] = set()
         if not self._once:
-            # A sender that died before it sent has left the topics silent.
+            # A sender that died before it sent may have left a topic silent.
             for topic in self._wanted:
                 self.arm(topic)
         for number, _ in self._poll.poll(max(0.0, timeout_s * 1000)):

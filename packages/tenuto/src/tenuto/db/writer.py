@@ -1,6 +1,6 @@
 """The one thread of a process that writes to SQLite: it commits the operations that wait as one group.
 
-A commit costs a fsync, whatever is in it. The group is what waits when the thread comes to it; it never
+A commit costs an fsync, whatever is in it. The group is whatever waits when the thread is free; it never
 waits for more. Knows nothing of tables.
 """
 
@@ -19,7 +19,7 @@ from tenuto.errors import Unavailable
 
 GROUP_OPERATIONS = 64
 GROUP_S = 0.005
-# Savepoints take a tenth of the processor time of accepting a job, and few operations fail: there are none
+# Savepoints take a tenth of the processor time of accepting a job, and few operations fail: none are used
 # until an operation fails, and then for this long.
 CAREFUL_S = 1.0
 WAITING_LIMIT = 10_000
@@ -27,11 +27,11 @@ CLOSE_S = 15.0
 
 
 class GroupLost(Exception):
-    """SQLite has undone the whole transaction, with the operations of the group that had gone well."""
+    """SQLite has rolled back the whole transaction, with the operations of the group that had succeeded."""
 
 
 class _Entangled(Exception):
-    """An operation failed among others of its transaction, without a savepoint to go back to."""
+    """An operation failed after others in its transaction, without a savepoint to roll back to."""
 
 
 class Writer:
@@ -53,7 +53,7 @@ class Writer:
         self._waiting: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self._closed = False
         self._careful_until = 0.0
-        # Makes "not closed, so put" one step: nothing can be put behind the end mark.
+        # Makes "not closed, so put" atomic: nothing can be put after the end mark.
         self._putting = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="sqlite-writer", daemon=True)
         self._thread.start()
@@ -85,7 +85,7 @@ class Writer:
                     self._commit(group)
             except BaseException as error:
                 self._undo()
-                # An operation's own error may rest on rows that were never stored, so it is void too.
+                # An operation's own error may be due to rows that were never stored, so it is void too.
                 explained = error if isinstance(error, Unavailable) else self._explain(error)
                 refuse(group, lambda cause=explained: _refusal(cause))  # type: ignore[misc]
             else:
@@ -95,7 +95,7 @@ class Writer:
         refuse(self._left_over(), lambda: Unavailable("The database is closed; nothing was stored."))
 
     def _commit(self, group: list[Pending]) -> None:
-        """Runs the first of the group and what waits behind it, adding that to the group, and commits."""
+        """Runs the first operation and those that wait behind it, which join the group, and commits."""
         # Before anything is done for them, so that nothing is lost with the file.
         self._check_location()
         self._connection.execute("begin immediate")
@@ -145,7 +145,7 @@ class Writer:
         return False
 
     def _run_carefully(self, group: list[Pending]) -> bool:
-        """Runs all operations of the group again, so that those that fail are undone alone."""
+        """Runs all operations of the group again, so that only those that fail are rolled back."""
         self._careful_until = time.monotonic() + CAREFUL_S
         self._begin_again()
         is_clean = True

@@ -1,10 +1,10 @@
 """A fake chat model, for tests and trials: it repeats the last message word by word; it is not a model.
 
-A token is a word, or the space before it. Directives at the start of the last message choose what goes wrong
+A token is a word with the space before it. Directives at the start of the last message choose what goes wrong
 (see `fake_speech.py`): [fake:raise], [fake:crash], [fake:sleep=S] before the first word, [fake:slow=S] before
 each.
-A prompt of more than 512 words does not fit; a word is drawn at random behind the echo where the temperature
-is above 0, so that a seed can be seen to act.
+A prompt of 512 words or more does not fit. If the temperature is above 0, a random word follows the echo, so
+that the effect of a seed can be seen.
 """
 
 from __future__ import annotations

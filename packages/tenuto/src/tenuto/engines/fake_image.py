@@ -1,12 +1,12 @@
-"""A fake image engine, for tests and trials: a real PNG of coloured squares, worked out from the request.
+"""A fake image engine, for tests and trials: a real PNG of coloured squares, derived from the request.
 
-The same seed and parameters give the same bytes; any other prompt, seed or figure gives another image. It
+The same seed and parameters give the same bytes; any other prompt, seed or number gives another image. It
 shows nothing of what the prompt says, and says so (`"fake": true`). Directives at the start of the prompt,
-beside those of `fake.py` that concern no sound:
+besides those of `fake_speech.py` that do not concern sound:
 
-    [fake:garbage] [fake:cut] [fake:trailing]  no PNG; one that breaks off; something behind its end
+    [fake:garbage] [fake:cut] [fake:trailing]  no PNG; a truncated one; something after its end
     [fake:other_size] [fake:jpeg]              8 pixels too narrow; another media type
-    [fake:warn]                                a warning beside the image
+    [fake:warn]                                a warning along with the image
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class FakeImage:
 
 
 def _image(parameters: dict[str, Any], width: int, height: int) -> bytes:
-    """Give the PNG; its pixels depend on all parameters, its size on the two given."""
+    """The PNG; its pixels depend on all parameters, its size on `width` and `height`."""
     request = json.dumps(parameters, sort_keys=True).encode()
     rows = []
     for top in range(0, height, BAND):

@@ -1,16 +1,16 @@
 """Fake recognition engines, for tests and trials: no model, and words that mean nothing (`"fake": true`).
 
-A word is a stretch of sound between silences (20 ms of zeros), and is named by a hash of its samples:
-wherever a sound stands, whichever part it is in, it is the same word, and it is reported at once. A stretch
+A word is a stretch of sound between silences (20 ms of zeros), and is named by a hash of its samples: the
+same sound is the same word, wherever it is and in whichever part, and it is reported at once. A stretch
 whose samples all have one value is a directive: what goes wrong is chosen by the sound itself, since a
 recording has no parameters.
 
     1001, 1002   an exception; an EngineError that may pass
     1003, 1004   the end of the process with exit code 3; deaf to a cancel
     1005, 1006   bytes that are not JSON; a segment with a time that is not a number
-    1007, 1008   a segment behind the end of the part; a segment of an unknown type
-    1009         the second engine alone raises
-    1101 … 1198  wait a tenth of a second, … ten seconds, and 1199 a minute; a cancel ends it
+    1007, 1008   a segment past the end of the part; a segment of an unknown type
+    1009         only the second engine raises
+    1101 … 1198  wait 0.1 s … 9.8 s, and 1199 a minute; a cancel ends it
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class FakeWordTimestamps:
 
 
 def _sounds(audio: bytes) -> Iterator[tuple[float, float, bytes]]:
-    """Start and end in seconds, and the samples, of each stretch between silences."""
+    """The start and end in seconds and the samples of each stretch between silences."""
     start = None
     for at in range(0, len(audio) + FRAME_BYTES, FRAME_BYTES):
         frame = audio[at : at + FRAME_BYTES]
@@ -116,7 +116,7 @@ def _misbehave(run: Run, samples: bytes, segments: list[dict[str, Any]], start: 
 
 
 def _directive(samples: bytes) -> int:
-    """The one value of all samples, or 0; a trimmed zero byte at an end does not matter."""
+    """The value that all samples share, or 0; a trimmed zero byte at an end does not matter."""
     values = array("h", samples[: len(samples) // 2 * 2])
     return values[0] if len(values) > 1 and values.count(values[0]) == len(values) else 0
 

@@ -1,19 +1,19 @@
 """Fake engines, for tests and trials: no model, no meaning, and results that say so (`"fake": true`).
 
-Speech is a tone per character, worked out from the character alone: the same text gives the same bytes.
+Speech is a tone per character, derived from the character alone: the same text gives the same bytes.
 Directives at the start of the text choose what goes wrong, one after the other; they are not spoken:
 
     [fake:raise] [fake:transient]        an exception with a path in it; an EngineError that may pass
     [fake:hang] [fake:hang_gil]          deaf to a cancel; deaf and holding the interpreter's lock
     [fake:crash] [fake:exit]             a segmentation fault; the end of the process with exit code 3
-    [fake:garbage] [fake:nan]            a result that is no WAV; metadata that is no JSON
+    [fake:garbage] [fake:nan]            a result that is not a WAV; metadata that is not JSON
     [fake:sleep=S] [fake:slow_segments=S]  wait before the first, before each segment; a cancel ends it
-    [fake:memory=MB]                     hold so much memory while speaking
-    [fake:segments=N] [fake:segment_kib=K]  show N segments of K KiB of silence first, which no sound contains
+    [fake:memory=MB]                     hold this much memory while speaking
+    [fake:segments=N] [fake:segment_kib=K]  first show N segments of K KiB of silence, not part of the result
     [fake:edges=S]                       S seconds of silence before and after what is spoken
-    [fake:bad_segment]                   show something that is no WAV
+    [fake:bad_segment]                   show something that is not a WAV
     [fake:crash_late]                    crash after all segments, before the result
-    [fake:unknown]                       FakeMetered alone: the call's outcome is not known
+    [fake:unknown]                       only FakeMetered: the call's outcome is not known
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LOOK_S = 0.005
 class FakeSpeech:
     """Speech of tones: mono PCM16 at 24 kHz, 60 ms a character times `duration_factor`.
 
-    Cut every 20 characters; `interval_silence` stands at the head of every segment but the first.
+    Cut every 20 characters; `interval_silence` comes at the start of every segment but the first.
     """
 
     model_id = "fake/speech"
@@ -155,7 +155,7 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
             run.segment(_wav(spoken[-1]), {"duration_ms": _duration_ms(spoken[-1])})
         run.progress("speaking", index + 1, len(starts), "segments")
     if "crash_late" in directives:
-        # The segments leave the process first, as it does in a real crash a little later.
+        # Let the segments leave the process first, as in a real crash, which comes a little later.
         sleep(run, _LATE_S)
         ctypes.string_at(0)
     edge = bytes(2 * round(RATE * directives.get("edges", 0)))
@@ -174,7 +174,7 @@ def _speak(run: Run, text: str, directives: dict[str, float], model_id: str) -> 
 
 
 def _show_more(run: Run, directives: dict[str, float]) -> None:
-    """Segments beyond what is spoken, to pass the limits of a preview."""
+    """Segments beyond what is spoken, to exceed the limits of a preview."""
     if "bad_segment" in directives:
         run.segment(b"no WAV at all", {})
     silence = _wav(bytes(max(0, (int(directives.get("segment_kib", 1)) << 10) - WAV_HEADER_BYTES)))
@@ -185,7 +185,7 @@ def _show_more(run: Run, directives: dict[str, float]) -> None:
 
 @lru_cache(maxsize=4096)
 def _tone(character: str, frames: int) -> bytes:
-    """Give a triangle wave of 150 to 1,000 Hz in whole numbers, alike on every machine; spaces are silent."""
+    """A triangle wave of 150 to 1,000 Hz in integers, the same on every machine; spaces are silent."""
     if character.isspace():
         return bytes(2 * frames)
     digest = hashlib.blake2b(character.encode("utf-8", "replace"), digest_size=2).digest()

@@ -1,9 +1,9 @@
 """Manifests of engines: what an engine is, needs, honours and costs, as a TOML file in its package.
 
 Read without importing the engine. An engine is a package with an entry point in the group `tenuto.engines`
-and an `engine.toml` as package data. What is installed beside the service is found in this process; another
-interpreter is run. One that is `offered` and installed beside the service is in the catalog at once; others
-wait for the operator's settings, which `catalog/adapters.py` joins with them.
+and an `engine.toml` as package data. Those installed beside the service are found in this process, those of
+another interpreter by running it. One that is `offered` and installed beside the service is in the catalog at
+once; others need the operator's settings, which `catalog/adapters.py` joins with them.
 """
 
 import functools
@@ -27,7 +27,7 @@ FIND_S = 30
 Role = Literal["segment_text", "word_timestamps"]
 ROLES: tuple[str, ...] = get_args(Role)
 LOAD_S = 600
-"""From the start of an adapter's process until its weights are loaded, unless its manifest knows better."""
+"""From the start of an adapter's process until its weights are loaded, unless its manifest says otherwise."""
 RESERVED = frozenset(
     {
         *("weights", "threads", "model", "model_revision", "role", "honoured", "metered"),
@@ -36,7 +36,7 @@ RESERVED = frozenset(
 )
 """Options that the service itself hands to an engine."""
 CONCURRENCY = "concurrency"
-"""An option of this name is how many runs at once the operator lets the engine take."""
+"""An option of this name is how many runs at once the operator allows the engine."""
 MOST_CONCURRENCY = 64
 
 _ENGINE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*\Z", re.ASCII)
@@ -59,7 +59,7 @@ class ManifestInvalid(ValueError):
 
 
 class Licence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Under which terms the model may be used; `needs_acceptance`: the operator must name it first."""
+    """The terms under which the model may be used; `needs_acceptance`: the operator must name it first."""
 
     name: _Name
     url: str
@@ -67,7 +67,7 @@ class Licence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Option(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A setting of the engine's own, in the table `options` of its model."""
+    """A setting of the engine itself, in the table `options` of its model."""
 
     type: Literal["text", "path", "integer", "number", "boolean", "texts", "table"]
     help: str
@@ -101,20 +101,20 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The parameters of the contract that change this model's output."""
     summary: str
     memory_mib: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """What its process takes at its peak, of the GPU if it uses one; 0: not known, or next to nothing."""
+    """The peak memory of its process, on the GPU if it uses one; 0: not known, or next to nothing."""
     processors: dict[str, tuple[str, ...]] = {}
     """The machines that its libraries are built for, each with the instructions that they use; empty: any."""
     concurrency: _Count = 1
     metered: bool = False
-    """Each call is charged: a fence is passed before it, and a doubtful outcome is never run again."""
+    """Each call is charged: a fence is passed before it, and after an unknown outcome it is never rerun."""
     own_interpreter: bool = False
-    """Its libraries don't go together with Tenuto's: the operator must name the Python that has them."""
+    """Its libraries conflict with Tenuto's: the operator must name the Python that has them."""
     upstream: bool = False
     """It calls another server, which the operator names as `upstream`."""
     weights: tuple[str, ...] = ()
-    """Those of `tenuto models pull` that it uses beside its own."""
+    """Those of `tenuto models pull` that it uses besides its own."""
     tries: _Count = 2
-    """How often a chunk of a recording is transcribed at most, if its transcript is doubtful."""
+    """How many times at most a chunk of a recording is transcribed, if its transcript is doubtful."""
     roles: tuple[Role, ...] = ()
     """Which transcript a recognition engine can write; the first, unless the operator says otherwise."""
     defaults: dict[str, int | float] = {}
@@ -123,7 +123,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     options: dict[str, Option] = {}
     load_timeout_s: _Count = LOAD_S
     folder: str = ""
-    """Its package's."""
+    """Its package's folder."""
     offered: bool = False
     """It needs no settings: if it is installed beside the service, its model is offered."""
     notes: tuple[str, ...] = ()
@@ -135,7 +135,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Composition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A recognition model of two others, each of which writes one of its transcripts."""
+    """A recognition model composed of two others, each of which writes one of its transcripts."""
 
     model: str
     composed_of: tuple[str, ...]
@@ -151,13 +151,13 @@ class Installed(msgspec.Struct, frozen=True):
 
 
 def adapters() -> Mapping[str, Manifest]:
-    """The engines installed beside the service that wait for an operator's table, by name."""
+    """The engines installed beside the service that need an operator's table, by name."""
     return {name: one for name, one in here().manifests.items() if not one.offered}
 
 
 @functools.cache
 def installed(interpreter: str) -> Mapping[str, Manifest]:
-    """The adapters of packages that are installed for an interpreter; nothing of theirs is imported.
+    """The engines of packages that are installed for an interpreter; nothing of theirs is imported.
 
     Raises ManifestInvalid when the interpreter does not answer, or when a package's manifest is not one.
     """
@@ -182,7 +182,7 @@ def installed(interpreter: str) -> Mapping[str, Manifest]:
 
 @functools.cache
 def here() -> Installed:
-    """What is installed beside the service; a broken package loses its own models alone."""
+    """What is installed beside the service; a broken package costs only its own models."""
     manifests: dict[str, Manifest] = {}
     faults: list[str] = []
     packages = dict(sorted(found_here().items()))
@@ -218,7 +218,7 @@ def compositions_of(name: str, text: str, offered: Mapping[str, Manifest]) -> li
 def of_package(name: str, text: str, *, engine: str, folder: str = "") -> Manifest:
     """The table `[[engine]]` of this name in an `engine.toml`, with the class that its entry point names.
 
-    What else stands in the file is about weights (`tenuto.weights`). Raises ManifestInvalid.
+    The rest of the file is about weights (`tenuto.weights`). Raises ManifestInvalid.
     """
     own = [table for table in _tables(name, text, "engine") if table.get("name") == name]
     if len(own) != 1:
@@ -244,7 +244,7 @@ def _toml(name: str, text: str) -> dict[str, Any]:
         raise ManifestInvalid(f"the manifest {name} is not TOML: {error}") from error
 
 
-# One file speaks for several engines: it is read once.
+# One file may describe several engines: it is parsed once.
 _loaded = functools.lru_cache(maxsize=64)(tomllib.loads)
 
 
@@ -256,7 +256,7 @@ def _made(what: type[T], name: str, values: dict[str, Any]) -> T:
 
 
 def _check(manifest: Manifest) -> None:
-    """What the types do not say."""
+    """Check what the types do not express."""
     name = manifest.name
     _require(bool(_ENGINE.match(manifest.engine)), name, "engine", "is not module:Class")
     _require(bool(manifest.roles) == (manifest.kind == "recognition"), name, "roles", "belong to recognition")

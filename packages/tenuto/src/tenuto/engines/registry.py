@@ -1,8 +1,8 @@
-"""Which engines there are, as data: nothing of an engine is imported until a host starts it.
+"""The available engines, as data: nothing of an engine is imported until a host starts it.
 
-The fakes are engines for tests and trials; they are listed with each other only, never beside real ones.
+The fakes are engines for tests and trials; they are only listed among themselves, never beside real ones.
 All other engines are packages with manifests (`manifests.py`): those that are offered are entries here, and
-`catalog` makes entries of those that operators enabled.
+`catalog` makes entries for those that operators enabled.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
 SEGMENT_TEXT = "segment_text"
 WORD_TIMESTAMPS = "word_timestamps"
 
-# What changes an answer, beside the model and the messages.
+# What changes an answer, besides the model and the messages.
 CHAT_HONOURED = (
     *("temperature", "max_tokens", "max_completion_tokens", "top_p", "stop", "seed"),
     *("presence_penalty", "frequency_penalty", "n", "response_format", "stream", "stream_options"),
@@ -26,7 +26,7 @@ CHAT_HONOURED = (
 
 
 class EngineEntry(Struct, frozen=True):
-    """One model: how it is called, where its engine is, what it needs and what it honours."""
+    """One model: its name, where its engine is, what it needs and what it honours."""
 
     model: str
     kind: str
@@ -45,27 +45,27 @@ class EngineEntry(Struct, frozen=True):
     """It is too small to rely on."""
     weights: tuple[str, ...] = ()
     rerunnable: bool = True
-    """False: every call is paid for, so a lost outcome is never run again by itself."""
+    """False: every call is paid for, so after a lost outcome it is never rerun automatically."""
     concurrency: int = 1
     """How many runs its host takes at once; a worker claims no more."""
     fake: bool = False
     role: str = ""
     """Which transcript a recognition engine writes: segment_text or word_timestamps."""
     tries: int = 1
-    """How often a chunk of a recording is transcribed at most: again if the transcript is doubtful. An engine
-    with one try is believed; it warns of its own doubts."""
+    """How many times at most a chunk of a recording is transcribed: again if the transcript is doubtful. An
+    engine with one try is trusted; it reports its own doubts."""
     composed_of: tuple["EngineEntry", ...] = ()
     """The models whose engines this one uses, in order; it then has no engine of its own."""
     defaults: Mapping[str, int | float] = field(default_factory=dict)
     """Parameters that the model chooses if the caller leaves them out (images: size, steps, guidance)."""
     memory_mib: int = 0
-    """What its process takes at its peak; 0: as good as nothing, or not known."""
+    """The peak memory of its process; 0: next to nothing, or not known."""
     processors: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Where its libraries run, as its manifest says; empty: on any machine."""
     limits: Mapping[str, int | float | str] = field(default_factory=dict)
     """Where it stops short of the contract's bounds."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What an adapter's engine gets beside its weights: the operator's options, and settings of the model."""
+    """What an adapter's engine gets besides its weights: the operator's options and the model's settings."""
     paths: tuple[str, ...] = ()
     """Files and folders that must be on a worker's machine before it offers the model."""
     installed: bool = False
@@ -106,7 +106,7 @@ def of_manifest(manifest: Manifest) -> EngineEntry:
 
 
 def composed(model: str, parts: tuple[EngineEntry, ...], notes: tuple[str, ...] = ()) -> EngineEntry:
-    """The entry of a recognition model of two others: the first transcript's, and the second's."""
+    """The entry of a recognition model composed of two others, for the first and the second transcript."""
     first, second = parts
     return EngineEntry(
         model=model,
@@ -172,7 +172,7 @@ def _fakes() -> tuple[EngineEntry, ...]:
 
 
 _FIRST_KINDS = ("speech", "recognition", "chat", "image")
-"""In this order the catalog lists models; those of all other kinds come after them."""
+"""The order in which the catalog lists models; those of all other kinds come after them."""
 
 
 def _installed() -> tuple[EngineEntry, ...]:

@@ -1,6 +1,6 @@
 """A host as a child process of the worker: loading, runs, cancelling, and a new process after a loss.
 
-It does not know sockets or signals (`process.py`), nor the messages' form (`messages.py`).
+Knows neither sockets and signals (`process.py`) nor the form of messages (`messages.py`).
 """
 
 import itertools
@@ -38,38 +38,38 @@ class ChildHost:
         self._run_ids = itertools.count(1)
         # Held for a whole load, so that two callers do not start two processes.
         self._loading = threading.Lock()
-        # Held for a moment, around the two below.
+        # Held briefly, around the two below.
         self._swapping = threading.Lock()
         self._process: HostProcess | None = None
-        # Processes that end the runs they have, beside the one above.
+        # Processes that finish the runs they have, beside the one above.
         self._replaced: list[HostProcess] = []
         self._closed = False
 
     @property
     def alive(self) -> bool:
-        """Whether an engine is loaded and its process is there."""
+        """Whether an engine is loaded and its process takes runs."""
         return self._usable() is not None
 
     @property
     def is_draining(self) -> bool:
-        """Whether its process has a run that did not stop, and no other can be started beside it now."""
+        """Whether its process has a run that did not stop, and none can be started beside it now."""
         process = self._process
         return process is not None and process.is_draining and not self._has_spare()
 
     @property
     def pid(self) -> int | None:
-        """The engine's process while there is one."""
+        """The pid of the engine's process while there is one."""
         process = self._process
         if process is None or process.lost is not None:
             return None
-        # In a pool: on its node. Our own child is then the driver.
+        # In a pool, the pid on its node: our own child is then the driver.
         pid = process.info["pid"] if self._spec.ray is not None and process.info is not None else None
         return pid if isinstance(pid, int) else process.pid
 
     def load(self) -> dict[str, Any]:
-        """Start the engine unless it is loaded; also after a loss. Gives its info.
+        """Start the engine unless it is loaded, also after a loss. Returns its info.
 
-        Raises HostNotReady, and HostDraining if that is not the engine's fault.
+        Raises HostNotReady; HostDraining if the engine is not at fault.
         """
         with self._loading:
             loaded = self._usable()
@@ -112,12 +112,12 @@ class ChildHost:
         grace_s: float = 5.0,
         run_id: str = "",
     ) -> HostResult:
-        """Do one run; all callbacks are called from this thread, `on_start` as soon as the run has its place.
+        """Do one run; all callbacks are called from this thread, `on_start` as soon as the run has a place.
 
         Once `cancelled` is set the engine is asked to stop; a result that it finishes within `grace_s` is
-        still given. What a callback raises stops the run in the same way and is raised here. A run that has
-        not stopped by then, or at the deadline, is left: its process is killed if nobody else's run is in it.
-        Otherwise it takes no more runs, drops what the left one sends, and is killed after the others.
+        still returned. What a callback raises stops the run in the same way and is raised here. A run that
+        has not stopped by then, or by the deadline, is abandoned: its process takes no more runs, and is
+        killed after the others unless that run has ended by then; what that run still sends is dropped.
         Raises EngineFailed, Cancelled, OutcomeUnknown, HostLost, HostDeadline, HostNotReady.
         """
         deadline_at = time.monotonic() + deadline_s
@@ -140,7 +140,7 @@ class ChildHost:
                 process.inbox.close(run_id)
 
     def resident_bytes(self) -> int | None:
-        """What its process takes of this machine's memory; None when that is not known, or there is none."""
+        """What its processes take of this machine's memory; None if unknown, or there is no process."""
         process = self._process
         resident = resident_bytes(process.pid) if process is not None and process.lost is None else None
         if resident is None:
@@ -159,7 +159,7 @@ class ChildHost:
         return answer.info
 
     def close(self) -> None:
-        """End the process for good, and everything that it started. A second call does nothing."""
+        """End its processes for good, and everything they started. A second call does nothing."""
         with self._swapping:
             self._closed = True
             processes = [*self._replaced, self._process]
@@ -168,7 +168,7 @@ class ChildHost:
                 process.close()
 
     def _usable(self) -> HostProcess | None:
-        """The process, when its engine is loaded, it takes runs, and nobody has begun to end it."""
+        """The process, if its engine is loaded, it takes runs, and it is not being ended."""
         process = self._process
         if process is None or process.info is None or process.is_ending or process.lost is not None:
             return None
@@ -180,7 +180,7 @@ class ChildHost:
             return len(self._replaced) < self._spec.spare_processes
 
     def _see_out(self, process: HostProcess) -> None:
-        """Let the last process end, or end its runs beside the next one, or be of use again."""
+        """Let the last process end, finish its runs beside the next one, or become usable again."""
         if process.is_draining and not process.is_ending:
             if not self._has_spare():
                 if not process.wait_drained():
@@ -194,7 +194,7 @@ class ChildHost:
 
 
 class _Run:
-    """One run that has its place in a process. `ended` says that the process knows of its end, or is gone."""
+    """One run that has a place in a process. `ended`: it ended or was abandoned, or the process is gone."""
 
     def __init__(
         self, process: HostProcess, run_id: str, deadline_at: float, grace_s: float, cancelled: Cancellation
@@ -203,7 +203,7 @@ class _Run:
         self._process = process
         self._run_id = run_id
         self._deadline_at = deadline_at
-        # When the process is killed: the deadline, or the end of the grace.
+        # When the run is abandoned: the deadline, or the end of the grace.
         self._until = deadline_at
         self._grace_s = grace_s
         self._cancelled = cancelled
@@ -221,7 +221,7 @@ class _Run:
             raise HostDeadline(lost.message, exit_code=lost.exit_code, evidence=lost.evidence) from lost
 
     def follow(self, on_segment: OnSegment, on_progress: OnProgress) -> HostResult:
-        """Hand on what the run says until its end."""
+        """Pass on the run's messages until its end."""
         while True:
             if self._asked_to_stop():
                 self._stop(Cancelled(lost=False, shared=self._process.inbox.has_others(self._run_id)))
@@ -273,7 +273,7 @@ class _Run:
         raise HostDeadline(lost.message, exit_code=lost.exit_code, evidence=lost.evidence)
 
     def _after_loss(self, lost: HostLost) -> Exception:
-        """What to raise, of which `lost` is not the cause: it may be the loss itself."""
+        """What to raise; `lost` must not be its cause, since it may be `lost` itself."""
         self.ended = True
         if isinstance(self._unwanted, Cancelled):
             return Cancelled(lost=True, shared=self._unwanted.shared, evidence=lost.evidence)
@@ -293,14 +293,14 @@ class _Run:
 
 
 def _await_end(before: HostProcess) -> None:
-    """An engine's next process starts when its last one is gone: two may not fit beside each other."""
+    """Wait until an engine's last process is gone: the next one may not fit beside it."""
     before.wait_lost()
     if before.lost is None:
         raise HostNotReady("the engine's last process has not ended yet")
 
 
 def _load(process: HostProcess, spec: EngineSpec, until: float) -> dict[str, Any]:
-    """Greet a started host and have its engine loaded."""
+    """Await a started host's greeting and have its engine loaded."""
     hello = _expect(process, until, spec)
     if not isinstance(hello, messages.Hello):
         raise _refused(process, "it did not greet")
@@ -332,7 +332,7 @@ def _refused(process: HostProcess, why: str) -> HostNotReady:
 
 
 def _open(process: HostProcess, run_id: str, deadline_at: float, cancelled: Cancellation) -> None:
-    """Take a place for a run; what goes wrong here goes wrong before anything was run."""
+    """Take a place for a run; if this fails, nothing was run."""
     try:
         opened = process.open(run_id, deadline_at, cancelled.is_set)
     except HostLost as lost:

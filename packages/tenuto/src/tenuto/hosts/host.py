@@ -1,4 +1,4 @@
-"""What a host takes and gives: an engine's specification, a result, its errors, the switch that stops a run.
+"""What a host takes and returns: an engine's specification, a result, errors, the switch that stops a run.
 
 Nothing here knows jobs, leases or money: a host runs, the worker decides what its errors mean.
 """
@@ -20,30 +20,30 @@ OnProgress = Callable[[dict[str, Any]], None]
 class EngineSpec(Struct, frozen=True):
     """Which engine to start, and with what."""
 
-    # "module:Class"; the module is one of tenuto/engines, or found through `path` when that is given, or in a
-    # package of its own when that is `installed`: for the interpreter, or beside us in `folder`.
+    # "module:Class"; the module is one of tenuto/engines, or is found through `path` if that is given, or, if
+    # `installed`, is in a package of its own: the interpreter has it, or it is beside us in `folder`.
     engine: str
     # The Python that has the engine's libraries.
     interpreter: str
-    # Handed to the class; "weights" maps names to paths.
+    # Passed to the class; "weights" maps names to paths.
     options: dict[str, Any] = field(default_factory=dict)
     path: str = ""
     installed: bool = False
-    # The package's folder beside us: it goes along, so that the interpreter need not have it installed.
+    # The package's folder beside us, passed along so that the interpreter need not have it installed.
     folder: str = ""
     # Added to the few variables that a host inherits; the only way in for a secret.
     env: Mapping[str, str] = field(default_factory=dict)
     # From the start of the process until the weights are loaded.
     load_timeout_s: float = 120.0
-    # Where its process is, when that is a node of a Ray pool and not this machine.
+    # Where its process runs, if that is a node of a Ray pool and not this machine.
     ray: RaySettings | None = None
-    # How many processes in which a run does not stop may end their other runs beside a fresh one. None where
+    # How many processes in which a run does not stop may finish their other runs beside a fresh one. 0 where
     # each would hold a model of its own: then there is one at a time.
     spare_processes: int = 0
 
 
 class HostResult(Struct, frozen=True):
-    """What a run made. Types are checked; what the bytes hold is not."""
+    """What a run produced. Types are checked; the content of the bytes is not."""
 
     media_type: str
     content: bytes
@@ -52,7 +52,7 @@ class HostResult(Struct, frozen=True):
 
 
 class HostError(Exception):
-    """A run or a load that did not give what was asked for."""
+    """A run or a load that did not produce what was asked for."""
 
     def __init__(self, message: str, *, evidence: str = "") -> None:
         self.message = message
@@ -66,7 +66,7 @@ class EngineFailed(HostError):
 
     def __init__(self, code: str, message: str, transient: bool, *, public: bool = False) -> None:
         self.code = code
-        # The engine wrote the message for callers; any other is for operators alone.
+        # The engine wrote the message for callers; any other is for operators only.
         self.public = public
         # The engine believes that trying again may help.
         self.transient = transient
@@ -74,15 +74,15 @@ class EngineFailed(HostError):
 
 
 Blame = Literal["run", "shared", "service"]
-"""Whose fault a loss may be: of the run, which was alone in its process; of any run that shared it; or of us,
-who ended the process for a reason that has nothing to do with this run."""
+"""Who may be to blame for a loss: the run, which was alone in its process; any run that shared it; or us,
+having ended the process for a reason that has nothing to do with this run."""
 
 
 class Cancelled(HostError):
-    """The run was asked to stop and has stopped, or was left to itself because it did not."""
+    """The run was asked to stop and has stopped, or was abandoned because it did not."""
 
     def __init__(self, *, lost: bool, shared: bool = False, evidence: str = "") -> None:
-        # How it ended is not known: neither is the outcome of a metered call.
+        # How it ended is unknown, and so is the outcome of a metered call.
         self.lost = lost
         # Other runs were in its process when it was asked to stop.
         self.shared = shared
@@ -99,14 +99,14 @@ class HostLost(HostError):
     def __init__(
         self, message: str, *, exit_code: int | None = None, evidence: str = "", blame: Blame = "run"
     ) -> None:
-        # As subprocess gives it: negative for a signal; None when there is no process of ours to ask.
+        # As in subprocess: negative for a signal; None if there is no process of ours to ask.
         self.exit_code = exit_code
         self.blame = blame
         super().__init__(message, evidence=evidence)
 
 
 class HostDeadline(HostLost):
-    """The run did not end in time. Its process was killed, if nobody else's run was in it."""
+    """The run did not end in time. Its process was killed, or takes no more runs."""
 
 
 class HostNotReady(HostError):
@@ -119,11 +119,11 @@ class HostNotReady(HostError):
 
 
 class HostDraining(HostNotReady):
-    """Nothing is wrong with the engine: its process ends the runs it has, and takes no other one."""
+    """Nothing is wrong with the engine: its process finishes the runs it has, and takes no other."""
 
 
 class Cancellation:
-    """A switch that is set once, from any thread, and wakes whoever waits for it at once.
+    """A switch that is set once, from any thread, and wakes all waiters at once.
 
     threading.Event cannot be waited for together with anything else; this can.
     """
@@ -146,7 +146,7 @@ class Cancellation:
 
     @contextmanager
     def calling(self, watcher: Callable[[], None]) -> Iterator[None]:
-        """Call `watcher` from the setting thread while the block lasts; it must be quick."""
+        """While the block lasts, `set` calls `watcher`, from the setting thread; it must be quick."""
         with self._lock:
             self._watchers.append(watcher)
         try:

@@ -23,7 +23,7 @@ INTEGER_LIMIT = 1 << 53
 # What a run may leave unread before its engine has to wait.
 UNREAD_LIMIT_BYTES = 64 << 20
 UNREAD_LIMIT_MESSAGES = 1024
-# Answers about no run that came too late for whoever asked; more than these nobody can have asked for.
+# Answers about no run that may have come too late; more than this cannot have been asked for.
 LATE_LIMIT = 64
 
 
@@ -84,7 +84,7 @@ class Stopped(Struct, tag="cancelled"):
 
 
 class Unknown(Struct, tag="unknown"):
-    """The end of a metered run whose outcome the engine cannot say."""
+    """The end of a metered run whose outcome the engine does not know."""
 
     message: _Text
 
@@ -108,7 +108,7 @@ Message = Hello | Loaded | Health | Segment | Progress | Ending
 
 
 def parse(header: dict[str, Any], body: bytes) -> tuple[str, Message]:
-    """Give the id of the run that a message is about ("" for none) and the message. Raises Malformed."""
+    """Return the id of the run that a message is about ("" for none) and the message. Raises Malformed."""
     try:
         message: Message = convert(header, Message)
         run_id = convert(header.get("run_id", ""), _Name)
@@ -131,9 +131,9 @@ class _Queue:
     def __init__(self, lock: threading.Lock, *, is_left: bool = False) -> None:
         self.messages: deque[Message] = deque()
         self.size_bytes = 0
-        # Its caller has left it: what it sends is dropped, and its place is free once it has ended.
+        # Its caller has abandoned it: what it sends is dropped, and its place is free once it has ended.
         self.is_left = is_left
-        # Notified when a message arrives, and when whoever waits for one has to look at something else.
+        # Notified when a message arrives, and when a waiter has to check something else.
         self.arrived = threading.Condition(lock)
 
     @property
@@ -142,10 +142,10 @@ class _Queue:
 
 
 class Inbox:
-    """The messages of one host. Runs are known by id; "" stands for what is about no run."""
+    """The messages of one host. Runs are identified by id; "" stands for what is about no run."""
 
     def __init__(self, connection: socket.socket) -> None:
-        # Set once the process is gone and everything that it sent has been taken in.
+        # Set once the process is gone and everything that it sent has been read.
         self.lost: HostLost | None = None
         # More than one run was under way when the process ended.
         self.was_shared = False
@@ -157,24 +157,24 @@ class Inbox:
         self._has_space = threading.Condition(self._lock)
         self._queues = {"": _Queue(self._lock)}
         self._is_reaped = False
-        # Somebody sees to the end of the runs that were left.
+        # A thread awaits the end of the abandoned runs.
         self._is_draining = False
-        # Another process has taken over: this one has no use after its last run.
+        # Another process has taken over: this one is not needed after its last run.
         self._is_replaced = False
 
     def wake(self) -> None:
-        """Make everyone who waits here look again."""
+        """Make all waiters look again."""
         with self._lock:
             self._wake()
 
     def reaped(self) -> None:
-        """Note that the process is gone: what a full queue leaves unread now is not waited for."""
+        """Note that the process is gone: the reader no longer waits for space in a full queue."""
         with self._lock:
             self._is_reaped = True
             self._has_space.notify()
 
     def forget_late(self) -> None:
-        """Drop the answers about no run that nobody waits for any more."""
+        """Drop late answers about no run, which nobody waits for any longer."""
         with self._lock:
             self._queues[""].messages.clear()
 
@@ -183,16 +183,16 @@ class Inbox:
             return len(self._queues) > 1
 
     def has_left_runs(self) -> bool:
-        """Whether a run that its caller has left is still under way: no other is taken meanwhile."""
+        """Whether an abandoned run is still under way: no other is taken meanwhile."""
         return any(queue.is_left for queue in list(self._queues.values()))
 
     def has_others(self, run_id: str) -> bool:
-        """Whether anything beside this run is under way, even if it was left."""
+        """Whether any other run is under way, abandoned ones included."""
         with self._lock:
             return any(other not in ("", run_id) for other in self._queues)
 
     def open(self, run_id: str, places: int, until: float, given_up: Callable[[], bool]) -> bool:
-        """Wait for one of the places and take it; False when time or wish is over, or there will be none.
+        """Wait for a place and take it; False if time is up, the caller gave up, or there will be none.
 
         Raises HostLost.
         """
@@ -211,7 +211,7 @@ class Inbox:
             return True
 
     def close(self, run_id: str) -> None:
-        """Give the run's place back, unless it was left; what the host still says about it is a breach."""
+        """Free the run's place, unless it was abandoned; any further message about it is a breach."""
         with self._lock:
             if not self._queues[run_id].is_left:
                 del self._queues[run_id]
@@ -219,7 +219,7 @@ class Inbox:
             self._has_space.notify()
 
     def leave(self, run_id: str) -> tuple[bool, bool]:
-        """Drop what a run still sends. Gives whether others are wanted, and whether none was left before."""
+        """Abandon a run. Returns whether other runs are wanted, and whether none was abandoned before."""
         with self._lock:
             is_first = not self._is_draining
             self._queues[run_id] = _Queue(self._lock, is_left=True)
@@ -229,15 +229,15 @@ class Inbox:
             return self._has_wanted(), is_first
 
     def replace(self) -> bool:
-        """Take no run any more, also when those that were left have ended; False: they have, it is usable."""
+        """Take no more runs, even once the abandoned ones have ended; False: they have, and it is usable."""
         with self._lock:
             self._is_replaced = self._is_draining
             return self._is_replaced
 
     def drain(self, wait_s: float | None, patience_s: float) -> bool:
-        """Wait until the runs that were left have ended; whether the process is of use again.
+        """Wait until the abandoned runs have ended; returns whether the process is usable again.
 
-        False at the end of `wait_s`, or when those alone are under way for longer than `patience_s`.
+        False after `wait_s`, or once only abandoned runs have been under way for `patience_s`.
         """
         with self._lock:
             self._changed.wait_for(lambda: self._is_drained() or not self._has_wanted(), wait_s)
@@ -248,7 +248,7 @@ class Inbox:
             return not self._is_draining
 
     def wait_drained(self, timeout_s: float) -> bool:
-        """Wait while only runs that were left are under way; False when the process stays as it is."""
+        """Wait while only abandoned runs are under way; False if the process is still draining."""
         with self._lock:
 
             def is_decided() -> bool:
@@ -258,7 +258,7 @@ class Inbox:
             return self.lost is not None or not self._is_draining
 
     def receive(self, run_id: str, until: float, woken: Callable[[], bool]) -> Message | None:
-        """Give the run's next message; None when the time is over or `woken` says so. Raises HostLost."""
+        """Return the run's next message; None if time is up or `woken` returns true. Raises HostLost."""
         with self._lock:
             queue = self._queues[run_id]
             while not queue.messages:
@@ -275,7 +275,7 @@ class Inbox:
             return message
 
     def read(self) -> str:
-        """Sort what the host sends until nothing more comes; give the breach, or "". For the one reader."""
+        """Sort what the host sends until nothing more comes; returns the breach, or "". For one reader."""
         breach = ""
         try:
             while self._wait_for_space() and self._read_one():
@@ -291,19 +291,19 @@ class Inbox:
         return breach
 
     def end(self, lost: HostLost) -> None:
-        """Tell everyone who waits here that the process is gone, after `read`."""
+        """Wake all waiters because the process is gone; called after `read`."""
         with self._lock:
             self.lost = lost
             self._wake()
 
     def wait_lost(self, timeout_s: float) -> HostLost:
-        """Wait until a killed process is gone, and give what is known of its end."""
+        """Wait until a killed process is gone, and return what is known of its end."""
         with self._lock:
             self._changed.wait_for(lambda: self.lost is not None, timeout_s)
             return self._loss()
 
     def _loss(self) -> HostLost:
-        """Give the loss as an exception of the asker's own: several threads may raise it."""
+        """The loss as a new exception for each caller: several threads may raise it."""
         lost = self.lost or HostLost("the engine's process was killed and has not ended yet")
         return HostLost(lost.message, exit_code=lost.exit_code, evidence=lost.evidence, blame=lost.blame)
 
@@ -321,7 +321,7 @@ class Inbox:
             queue.arrived.notify_all()
 
     def _wait_for_space(self) -> bool:
-        """Wait while a run leaves too much unread: the next message may be about it. False: in vain."""
+        """Wait while a run leaves too much unread: the next message may be about it. False: it stays full."""
         with self._lock:
             self._has_space.wait_for(lambda: self._is_reaped or not self._is_full())
             return not self._is_full()
@@ -330,7 +330,7 @@ class Inbox:
         return any(queue.is_full for run_id, queue in self._queues.items() if run_id)
 
     def _read_one(self) -> bool:
-        """Read and sort a message; False at the end. On return nothing here holds what may be 512 MiB."""
+        """Read and sort a message; False at the end. Keeps no reference to it, as it may be 512 MiB."""
         message = wire.read_message(self._connection)
         if message is None:
             return False

@@ -1,6 +1,6 @@
 """One process of a host, from its start to its end: its command and variables, its messages, its last output.
 
-It does not know what a run means, nor that another process may follow this one.
+Knows neither what a run means nor that another process may follow this one.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from tenuto.hosts.messages import Inbox, Message
 from tenuto_engine import wire
 
 EVIDENCE_BYTES = 8 << 10
-# A host that accepts nothing for this long has no thread left that listens.
+# A host that accepts nothing for this long has no listening thread left.
 SEND_STALL_S = 10.0
 # From a killing signal to the end of the process; a driver in the kernel may hold it longer.
 REAP_S = 5.0
@@ -42,62 +42,62 @@ CLOSE_GRACE_S = 1.0
 # has as long as its load took, up to this limit: loading it again would take everybody longer.
 SHORT_LOAD_S = 10.0
 LONGEST_PATIENCE_S = 60.0
-# Where no process may stand beside one that drains, it is ended after this time, with the runs it still has.
+# If no other may run beside a draining process, that is ended after this time, with the runs it still has.
 DRAIN_S = 600.0
 
-# An engine is code that we did not write: it sees these variables of ours and no other: no secret by chance.
+# An engine is code that we did not write: it sees only these variables of ours, so no secret by accident.
 INHERITED = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME"),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"),
     *("CUDA*", "NCCL_*", "HIP_*", "ROCR_*", "HSA_*", "PYTORCH_*"),
-    # Not all of NVIDIA's: its keys begin so, too.
+    # Not every NVIDIA_*: NVIDIA's API keys begin like that, too.
     *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_REQUIRE_*", "NVIDIA_TF32_OVERRIDE"),
     *("TORCH_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE"),
     *("OMP_*", "MKL_*", "OPENBLAS_*", "KMP_*", "GOMP_*", "NUMEXPR_*"),
 )
 
-# Models bring threads of their own. numpy's beside them wait for each other in a loop: on a busy machine,
-# small matrices then take ten times the processor time. An operator's own setting goes before ours.
+# Models bring threads of their own. numpy's beside them spin while waiting for each other: on a busy machine,
+# small matrices then take ten times the processor time. An operator's own setting overrides ours.
 DEFAULTS = {"OPENBLAS_NUM_THREADS": "1"}
 
-# How a Ray pool is reached: addresses, certificates, its token. The driver's, never an engine's.
+# How a Ray pool is reached: addresses, certificates, its token. For the driver, never for an engine.
 DRIVER_INHERITED = ("RAY_*",)
 
 HOSTS = "tenuto.hosts"
-"""The entry point group of packages with another host than a child process."""
+"""The entry point group of packages that provide a host other than a child process."""
 WITHOUT_RAY = 'host = "ray" needs Ray beside Tenuto: pip install tenuto-ray'
 
 ENGINES = Path(__file__).parents[1] / "engines"
 HOST = Path(tenuto_engine.__file__ or "").parent
 KIT = "tenuto_engine_kit"
-"""What engines of ours share. It is located if it is installed, and never imported here."""
+"""What our engines share. It is located if it is installed, and never imported here."""
 
-# The kernel ends a child with the thread that started it (PR_SET_PDEATHSIG), so that one must last.
+# The kernel kills a child when the thread that started it ends (PR_SET_PDEATHSIG), so this thread must last.
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tenuto-spawn")
 
 
 class HostProcess:
-    """A started host. Runs are known by id; "" stands for what is about no run."""
+    """A started host. Runs are identified by id; "" stands for what is about no run."""
 
     def __init__(self, spec: EngineSpec) -> None:
         self.concurrency = 1
-        # Set by whoever loads the engine, once; None until then.
+        # Set once the engine is loaded; None until then.
         self.info: dict[str, Any] | None = None
         # How long its load took.
         self.load_s = 0.0
         self._drain_s = None if spec.spare_processes else DRAIN_S
-        # A driver's engine is on another machine, perhaps; it is asked once to end it.
+        # A driver's engine may be on another machine; the driver is asked once to end it.
         self._ends_others = spec.ray is not None
         self._asked = False
-        # Set when somebody begins to end it, or it began itself; the end may take a while.
+        # Set once it is being ended or ends by itself; that may take a while.
         self.is_ending = False
-        # Why we ended it, when it was us.
+        # Why we ended it, if we did.
         self._reason = ""
         # Nothing that a run did was the cause.
         self._is_blameless = False
         self._reaping = threading.Lock()
         self._sending = threading.Lock()
-        # Runs to be cancelled, until somebody has sent that.
+        # Runs to be cancelled, until that has been sent.
         self._cancels: deque[str] = deque()
         self._evidence = b""
         self._connection, theirs = socket.socketpair()
@@ -126,16 +126,16 @@ class HostProcess:
 
     @property
     def lost(self) -> HostLost | None:
-        """Set once the process is gone and everything that it sent has been taken in."""
+        """Set once the process is gone and everything that it sent has been read."""
         return self.inbox.lost
 
     @property
     def is_draining(self) -> bool:
-        """Whether it lives and takes no run, because one that its caller has left is still under way."""
+        """Whether it is alive but takes no run, because an abandoned one is still under way."""
         return self.lost is None and self.inbox.has_left_runs()
 
     def open(self, run_id: str, until: float, given_up: Callable[[], bool]) -> bool:
-        """Wait for a place for a run and take it; False when time or wish is over, or it takes no more.
+        """Wait for a place and take it; False if time is up, the caller gave up, or it takes no more runs.
 
         Raises HostLost.
         """
@@ -146,7 +146,7 @@ class HostProcess:
         return opened
 
     def leave_run(self, run_id: str, reason: str) -> HostLost:
-        """Wait no longer for a run that does not end. The process is killed for it, but under nobody else."""
+        """Abandon a run that does not end. The process is killed for it, but other runs may finish first."""
         others, is_first = self.inbox.leave(run_id)
         patience_s = min(self.load_s, LONGEST_PATIENCE_S) if self.load_s > SHORT_LOAD_S else 0.0
         if not others and not patience_s:
@@ -157,7 +157,7 @@ class HostProcess:
         return HostLost(f"the run {reason}", evidence=self._tail())
 
     def wait_drained(self) -> bool:
-        """Wait while it only has runs that were left; False when it is still draining."""
+        """Wait while it has only abandoned runs; False if it is still draining."""
         return self.inbox.wait_drained(LONGEST_PATIENCE_S + REAP_S)
 
     def send(self, header: dict[str, Any], body: Sequence[bytes] = (), *, until: float) -> None:
@@ -172,14 +172,14 @@ class HostProcess:
     def cancel(self, run_id: str) -> None:
         """Ask a run to stop. Raises HostLost.
 
-        While another message is being sent, which may be a recording of hundreds of megabytes, whoever sends
-        that one does this next, and the run that is cancelled does not wait for it.
+        While another message is being sent, which may be a recording of hundreds of megabytes, its sender
+        sends this one next, and the run that is cancelled does not wait for it.
         """
         self._cancels.append(run_id)
         self._send_cancels()
 
     def ask(self, question: str, until: float) -> Message | None:
-        """Ask about no run, and give the answer; None when the time is over. Raises HostLost."""
+        """Ask about no run, and return the answer; None if time is up. Raises HostLost."""
         self.inbox.forget_late()
         self.send({"type": question}, until=until)
         return self.inbox.receive("", until, lambda: False)
@@ -205,11 +205,11 @@ class HostProcess:
                 _kill_group(self._popen.pid)
 
     def wait_lost(self) -> HostLost:
-        """Wait until a killed process is gone, and give what is known of its end."""
+        """Wait until a killed process is gone, and return what is known of its end."""
         return self.inbox.wait_lost(REAP_S)
 
     def close(self) -> None:
-        """Ask an idle process to end, kill it otherwise; then nothing of it is left."""
+        """End the process: ask it to, if it is idle, and kill what is left of it."""
         self.is_ending = True
         with self._reaping:
             self._note("was closed", is_blameless=True)
@@ -232,8 +232,8 @@ class HostProcess:
         is_sent = True
         while self._cancels and self._sending.acquire(blocking=False):
             try:
-                # A process that takes no message at all is lost to everybody; how long it has for that is not
-                # for one run to say.
+                # A process that takes no message at all is lost to all runs, so no single run's deadline
+                # decides how long it has.
                 until = time.monotonic() + SEND_STALL_S
                 while is_sent and self._cancels:
                     header = {"type": "cancel", "run_id": self._cancels.popleft()}
@@ -283,13 +283,13 @@ class HostProcess:
         self.inbox.end(self._obituary())
 
     def _wait(self) -> None:
-        """Reap the process, and end what it started before its number can be given to another."""
+        """Wait for the end of the process, kill what it started, and only then free its pid by reaping it."""
         with contextlib.suppress(ChildProcessError):
             os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
         with self._reaping:
             _kill_group(self._popen.pid)
             self._popen.wait()
-        # A process that left the group may hold the other end: what was sent is read, then it is the end.
+        # A process that left the group may hold the other end: what was sent is read, then comes the end.
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RD)
         self.inbox.reaped()
@@ -337,7 +337,7 @@ def _kill_group(pid: int) -> None:
 
 
 def resident_bytes(pid: int) -> int | None:
-    """Resident bytes of the process and its descendants; None where that cannot be read (no Linux, gone)."""
+    """Resident bytes of the process and its descendants; None if unknown: not on Linux, or it is gone."""
     pages = 0
     pids = [pid]
     try:
@@ -352,7 +352,7 @@ def resident_bytes(pid: int) -> int | None:
 
 
 def command(spec: EngineSpec, fd: int) -> list[str]:
-    """Give the command line that starts the host, or its driver, with its end of the socket pair as `fd`.
+    """The command line that starts the host, or its driver, with its end of the socket pair as `fd`.
 
     Raises HostNotReady if there is no driver.
     """
@@ -367,20 +367,20 @@ def command(spec: EngineSpec, fd: int) -> list[str]:
 
 @functools.cache
 def ray_driver() -> str | None:
-    """The module of a Ray pool's driver, as its package names it; None if that or Ray is not installed."""
+    """The module of a Ray pool's driver, by its package's entry point; None without that package or Ray."""
     drivers = entry_points(group=HOSTS, name="ray")
     return next(iter(drivers)).module if drivers and importlib.util.find_spec("ray") else None
 
 
 def variables(spec: EngineSpec, ours: Mapping[str, str]) -> dict[str, str]:
-    """Give the host's environment: the few of ours that it inherits, and the specification's own."""
+    """The host's environment: the few variables that it inherits from us, and the specification's own."""
     if spec.ray is not None:
         return _allowed(ours, (*INHERITED, *DRIVER_INHERITED))
     return {**DEFAULTS, **_allowed(ours, INHERITED), **spec.env}
 
 
 def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
-    """Give the message that asks for the engine; a driver reads in it where and how to start one."""
+    """The message that asks for the engine; for a driver, it also says where and how to start one."""
     load = {"type": "load", "options": spec.options}
     if spec.ray is None:
         return load
@@ -390,7 +390,7 @@ def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
         **asdict(spec.ray),
         "timeout_s": spec.load_timeout_s,
         "left_s": left_s,
-        # The archive's folders take the place of {code}.
+        # {code} stands for the folder where the node unpacks these.
         "folders": {"tenuto_engine": str(HOST), **own, **beside},
         "arguments": _far_end(
             spec, "{code}/tenuto_engine", "{code}/engines", {name: "{code}/" + name for name in beside}
@@ -403,9 +403,9 @@ def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
 
 
 def travelling(spec: EngineSpec) -> dict[str, str]:
-    """The packages that go along with an engine by name, each with its folder: its own, and the kit.
+    """The packages sent along with an engine, by name, each with its folder: its own, and the kit.
 
-    So an interpreter needs the model's libraries alone.
+    So an interpreter needs only the model's libraries.
     """
     folders = {} if spec.path else {KIT: kit_folder()}
     if spec.folder:
@@ -423,7 +423,7 @@ def kit_folder() -> str:
 def _far_end(spec: EngineSpec, host: str, engines: str, packages: Mapping[str, str]) -> list[str]:
     location = ["--path", spec.path] if spec.path else [] if spec.installed else ["--package", engines]
     packed = [text for name, folder in packages.items() for text in ("--with", f"{name}={folder}")]
-    # -u: what the engine prints is there when it crashes.
+    # -u: what the engine printed is there if it crashes.
     return [spec.interpreter, "-u", host, spec.engine, *location, *packed]
 
 

@@ -1,1 +1,1 @@
-"""HTTP on sockets: all that knows the inside of uvicorn and httptools. It knows no route."""
+"""HTTP on sockets: everything that knows the internals of uvicorn and httptools. It knows no routes."""

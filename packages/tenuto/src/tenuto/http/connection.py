@@ -1,8 +1,8 @@
 """One client's connection: uvicorn's, plus the limits that uvicorn does not set. Knows bytes, not routes.
 
 What it adds: deadlines on heads and on clients that do not read; limits on heads, connections and pipelines;
-an unambiguous interpretation of request length and host; answers to unread bodies that still arrive;
-half-closed clients; refusals as JSON. Slow bodies are `body.py`'s, the sweep of deadlines `server.py`'s.
+an unambiguous interpretation of request length and host; answers while an unread body still arrives;
+half-closed clients; refusals as JSON. Slow bodies are in `body.py`, the sweep of deadlines in `server.py`.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _log = logging.getLogger("tenuto.api.server")
 class HeadWithBody:
     """The transport of one response: its headers are sent with the first piece of the body, as one packet.
 
-    If no piece comes in this turn of the loop, they are sent alone: a stream's client sees it at once.
+    If no piece comes in this turn of the loop, they are sent alone: a stream's client sees them at once.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -60,7 +60,7 @@ class HeadWithBody:
             self.transport.write(content)
 
     def close(self) -> None:
-        """Closes after what was written has left."""
+        """Closes once everything written has been sent."""
         self._flush()
         self.transport.close()
 
@@ -71,7 +71,7 @@ class HeadWithBody:
 
 
 class Exchange(RequestResponseCycle):
-    """One request and its response, as uvicorn runs them, whose end is always unambiguous to the client."""
+    """One request and its response, run by uvicorn; the end of the response is always unambiguous."""
 
     request_id: Callable[[], str]
     linger: Callable[[bool], None]
@@ -88,7 +88,7 @@ class Exchange(RequestResponseCycle):
         if self.more_body:
             return self._answer_early(message)
         if self.scope["http_version"] == "1.0":
-            # HTTP/1.0 knows no chunks: without a length the end of the connection is the end of the response.
+            # HTTP/1.0 has no chunks: without a length, the end of the connection is the end of the response.
             names = [name.lower() for name, _ in cast(Any, message).get("headers", ())]
             self.until_close = b"content-length" not in names
             self.chunked_encoding = False if self.until_close else None
@@ -116,8 +116,8 @@ class _Refused(Exception):
 
 
 class Connection(HttpToolsProtocol):
-    """One client's connection. `sweep` does all that depends on time: twice a second, and seldom while the
-    client waits for us.
+    """One client's connection. `sweep` does all that depends on time: twice a second, but less often while
+    the client waits for us.
     """
 
     cycle: Any
@@ -137,26 +137,26 @@ class Connection(HttpToolsProtocol):
         self.limits = limits
         self.lingering_places = lingering
         self.shares = shares
-        self.with_deadline = with_deadline  # those that every sweep looks at; others' clients wait for us
+        self.with_deadline = with_deadline  # checked by every sweep; clients of the others wait for us
         self.address: str | None = None
         self.gave_way = False
         self.request_id = request_id
         self.on_refusal = on_refusal
-        self.active: Exchange | None = None  # being answered; `cycle` is the latest one that was asked
+        self.active: Exchange | None = None  # being answered; `cycle` is the latest one received
         self.refusal: errors.Refusal | None = None
-        self.head_open = False  # the first byte of a request has come, the end of its head has not
-        self.unseen_bytes = 0  # read since the parser last reported anything: a name or value without end
+        self.head_open = False  # the first byte of a request has arrived, the end of its head has not
+        self.unseen_bytes = 0  # since the parser last reported anything: perhaps an endless name or value
         self.target_bytes = 0
-        self.deaf = False  # what still arrives is thrown away
+        self.deaf = False  # what still arrives is discarded
         self.lingering, self.is_known = False, False
-        self.has_place = False  # to send on for longer
+        self.has_place = False  # may keep sending for longer
         self.lingered_s = 0.0
-        self.discarded_bytes = self.swept_bytes = 0  # since we are deaf, and since the last sweep
+        self.discarded_bytes = self.swept_bytes = 0  # since we became deaf, and since the last sweep
         self.idle_limit_s = limits.head_s  # longer after the first request
-        self.waited_s = 0.0  # for the client, since the last step
+        self.waited_s = 0.0  # for the client, since its last progress
         self.stalled_s = 0.0  # since `unsent_bytes` was noted
         self.unsent_bytes = -1
-        self.half_closed = asyncio.Event()  # the client sends no more; whether it still reads is not known
+        self.half_closed = asyncio.Event()  # the client sends no more; whether it still reads is unknown
 
     # Called by the transport.
 
@@ -181,7 +181,7 @@ class Connection(HttpToolsProtocol):
         if self.has_place:
             self.has_place = False
             self.lingering_places.give_back(is_known=self.is_known)
-        self._disconnect()  # uvicorn informs the latest exchange only, not the one that is being answered
+        self._disconnect()  # uvicorn notifies only the latest exchange, not the one being answered
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -232,14 +232,14 @@ class Connection(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.head_open:
-            return  # A trailer: nobody has authenticated by it or may route by it.
+            return  # A trailer: it must not count for authentication or routing.
         if len(self.headers) >= self.limits.head_fields:
             self._stop_parsing(errors.LARGE_HEAD)
         name = name.lower()
         if name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue"
-        # Blanks around a value are none of it: a retry through a proxy that drops them has the same key. What
-        # says where a request ends is judged as it was sent, for others may read it otherwise.
+        # Blanks around a value are not part of it: a retry through a proxy that strips them has the same key.
+        # Framing headers are judged exactly as sent, because proxies may interpret them differently.
         self.headers.append((name, value if name in FRAMING else value.strip(b" \t")))
 
     def on_headers_complete(self) -> None:
@@ -296,7 +296,7 @@ class Connection(HttpToolsProtocol):
         if self.pipeline:
             self._answer(self.pipeline.pop()[0])
 
-    # Called by whoever shares out connections.
+    # Called by `shares.Connections`.
 
     def idle_s(self) -> float | None:
         """Seconds without a request in progress, as of the last sweep; None: one is in progress."""
@@ -304,14 +304,14 @@ class Connection(HttpToolsProtocol):
         return self.waited_s if is_answered and not self.transport.is_closing() else None
 
     def give_way(self) -> None:
-        """Closes an idle connection, as its client must expect at any time."""
+        """Closes an idle connection, which its client must expect at any time."""
         self.gave_way = True
         self.transport.close()
 
     # Called by the sweep of deadlines.
 
     def sweep(self, elapsed_s: float) -> None:
-        """Ends this connection if the client has been waited for too long."""
+        """Ends this connection if we have waited too long for the client."""
         cycle = self.cycle
         if self.flow.write_paused or self.transport.is_closing():
             self.with_deadline.add(self)
@@ -319,7 +319,7 @@ class Connection(HttpToolsProtocol):
             if self.transport.is_closing():
                 return
         elif cycle is not None and not cycle.response_complete and not self.lingering:
-            self.with_deadline.discard(self)  # An open stream, perhaps, of which there may be a thousand.
+            self.with_deadline.discard(self)  # Perhaps an open stream; there may be a thousand of those.
             return
         self.waited_s += elapsed_s
         if self.lingering:
@@ -357,7 +357,7 @@ class Connection(HttpToolsProtocol):
         self._start_asgi_task(exchange, self.app)
 
     def _head_fault(self, version: str) -> errors.Refusal | None:
-        if self.unseen_bytes > self.limits.head_bytes:  # Much came in one piece; perhaps the body with it.
+        if self.unseen_bytes > self.limits.head_bytes:  # A lot came in one piece, perhaps with the body.
             size_bytes = self.target_bytes + sum([len(name) + len(value) + 4 for name, value in self.headers])
             if size_bytes > self.limits.head_bytes:
                 return errors.LARGE_HEAD
@@ -365,7 +365,7 @@ class Connection(HttpToolsProtocol):
         return None if fault is None else (400, MalformedHttp(fault))
 
     def _complete_scope(self, version: str) -> None:
-        """As uvicorn does it."""
+        """As uvicorn does it, plus four entries of our own."""
         url = httptools.parse_url(self.url)
         raw_path = url.path or b"/"
         path = raw_path.decode("ascii")
@@ -385,7 +385,7 @@ class Connection(HttpToolsProtocol):
         raise _Refused
 
     def _read_on_after_upgrade(self, rest: bytes) -> None:
-        """Java's client offers h2c by default. We decline by answering, so its body is an ordinary body."""
+        """Java's client offers h2c by default. We decline by answering, so its body is an ordinary one."""
         framing = [b"%b: %b\r\n" % field for field in self.headers if field[0] in LENGTHS]
         callbacks = SimpleNamespace(on_body=self.on_body, on_message_complete=self._complete_after_upgrade)
         self.parser = httptools.HttpRequestParser(callbacks)
@@ -407,7 +407,7 @@ class Connection(HttpToolsProtocol):
             latest.keep_alive = False
             return
         if not may_answer:
-            # It lies in a body. Whoever reads that body sees the client go; a started answer breaks off.
+            # It lies in a body. For its reader, the client has gone; an answer already started is broken off.
             may_answer = active is not None and active is latest and not active.response_started
             self._disconnect()
         status, error = refusal
@@ -425,7 +425,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def leave(self) -> None:
-        """Ends the connection of a client that left, or that closed its half and may have left."""
+        """Ends the connection of a client that left, or that half-closed and may have left."""
         self._disconnect()
         self.transport.close()
 
@@ -439,7 +439,7 @@ class Connection(HttpToolsProtocol):
         if exchange.response_started and not exchange.response_complete:
             exchange.disconnected = True
             if exchange.until_close:
-                # An orderly close would look like the end of the body. Without lingering, closing is a reset.
+                # An orderly close would look like the end of the body. A linger time of 0 makes it a reset.
                 stream = self.transport.get_extra_info("socket")
                 stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 self.transport.abort()
@@ -454,7 +454,7 @@ class Connection(HttpToolsProtocol):
                 exchange.message_event.set()
 
     def _linger(self, is_known: bool) -> None:
-        """Ends our half and discards what still comes for a while, so that our answer can be read."""
+        """Closes our half and discards what still arrives for a while, so that our answer can be read."""
         if self.transport.is_closing():
             return
         self.deaf = self.lingering = True
@@ -475,7 +475,7 @@ class Connection(HttpToolsProtocol):
             self.flow.pause_reading()  # until the next sweep
 
     def _may_linger_on(self) -> bool:
-        """Whether a client over the common limit may still linger: a place is free, its own limits hold."""
+        """Whether a client over the common limit may still linger: it has a place, and keeps its limits."""
         if self.lingering and not self.has_place:
             self.has_place = self.lingering_places.take(is_known=self.is_known)
         limits = self.limits

@@ -1,7 +1,7 @@
-"""The floor of HTTP: uvicorn on sockets of ours, whose connections keep the limits that it leaves open.
+"""The HTTP server: uvicorn on our own sockets, with connections that enforce the limits it does not set.
 
-Deadlines are swept twice a second and not kept as a timer per request, which is cheaper than uvicorn's own
-keep-alive timer. What a connection may and may not do is `connection.py`'s.
+Deadlines are swept twice a second instead of kept as a timer per request, which is cheaper than uvicorn's own
+keep-alive timer. What a connection may and may not do is in `connection.py`.
 """
 
 import _thread
@@ -28,25 +28,25 @@ from tenuto.http.shares import Connections, Lingering
 from tenuto.logs import get_logger, log_failure
 
 OnReady = Callable[[list[Any]], None]
-"""Called with the addresses of the server once it accepts."""
+"""Called with the server's addresses once it accepts connections."""
 _log = get_logger("tenuto.api")
 SWEEP_S = 0.5
 TICK_EVERY = 2
-"""Every second sweep writes the answers' `Date` again."""
+"""Every second sweep updates the `Date` header of answers."""
 ALL_SWEPT_EVERY = 10
-"""Every tenth sweep looks at all connections, also at those whose clients wait for us: one that is closed
+"""Every tenth sweep checks all connections, including those whose clients wait for us: one that is closed
 meanwhile has a deadline again."""
 SWEPT_AT_ONCE = 16
 SWEPT_FOR_S = 0.001
-"""The sweep checks the time once per this many connections, and lets the loop serve others when its share is
-used up. Closing a connection is slow; passing a thousand open ones is not, and yielding has a cost."""
+"""Every `SWEPT_AT_ONCE` connections the sweep checks the time, and yields to the loop after this long.
+Closing a connection is slow; passing a thousand open ones is not, and yielding has a cost."""
 UNSENT_BYTES = 256 * 1024
-"""How much of an answer waits in the kernel at most; it would be megabytes for each client that does not
-read. It does not bound what is on its way to a fast and distant client."""
+"""How much of an answer may wait in the kernel; otherwise, each client that does not read would keep
+megabytes there. It does not bound the data in flight to a fast and distant client."""
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server on sockets of ours. It leaves signals to whoever owns the process.
+    """uvicorn's server on our own sockets. It leaves signals to the owner of the process.
 
     `await serve()` until `should_exit` is set (from the loop's thread); `force_exit` ends the grace at once.
     """
@@ -67,13 +67,13 @@ class Server(uvicorn.Server):
                 listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         self.on_ready = on_ready
         self.swept_at = time.monotonic()
-        """When the event loop last came round to the sweep."""
+        """When the event loop last ran the sweep."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending = asyncio.Event()
 
     @property
     def should_exit(self) -> bool:
-        """Set it to end the service; from the loop's thread, which a signal's handler runs in, too."""
+        """Set it to end the service; from the loop's thread, in which signals also arrive."""
         return self._should_exit
 
     @should_exit.setter
@@ -97,22 +97,22 @@ class Server(uvicorn.Server):
             sweeping.cancel()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to accept, then calls `on_ready`."""
+        """Starts accepting connections, then calls `on_ready`."""
         await super().startup(sockets)
-        # Modules, routes and schemas stay for good. Every full collection would look through all of them:
-        # nobody would be answered for 30 to 50 ms.
+        # Modules, routes and schemas live for good. Every full collection would traverse all of them, and
+        # block all requests for 30 to 50 ms.
         gc.freeze()
         self.on_ready(self.addresses)
 
     async def main_loop(self) -> None:
-        """Wait until `should_exit` is set. uvicorn's own loop looks ten times a second."""
+        """Wait until `should_exit` is set. uvicorn's own loop polls ten times a second."""
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
             await self._ending.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """uvicorn would take SIGTERM and SIGINT here."""
+        """Captures none; uvicorn would take SIGTERM and SIGINT here."""
         yield
 
     async def _sweep(self) -> None:
@@ -125,7 +125,7 @@ class Server(uvicorn.Server):
             self.swept_at = time.monotonic()
             if turn % TICK_EVERY == 0:
                 await self.on_tick(0)
-            # When our own loop stood still, the clients are not to blame for the time.
+            # If our own loop was blocked, that time must not count against the clients.
             elapsed_s = min(now - before, 2 * SWEEP_S)
             before = now
             since = clock()
@@ -156,7 +156,7 @@ def make_server(
 ) -> Server:
     """A server bound to `host` and `port`, or to the listening socket `fd`. OperatorError: it cannot bind.
 
-    `proxies` are trusted: each speaks for many clients, so it has no share by address.
+    `proxies` are trusted: each speaks for many clients, so the limit per address does not apply to it.
     """
     limits = limits or HttpLimits()
     with_deadline: set[Connection] = set()
@@ -185,7 +185,7 @@ def make_server(
 
 
 def check_address(host: str, port: int) -> None:
-    """OperatorError if a server could not listen there; asked before anything else is started."""
+    """OperatorError if a server could not listen there; checked before anything else is started."""
     for listening in listen(host, port):
         listening.close()
 
@@ -199,8 +199,8 @@ def run(server: Server, *, on_stop: Callable[[], None] = lambda: None) -> None:
     def stop(number: int, frame: object) -> None:
         server.force_exit = server.should_exit
         server.should_exit = True
-        # A handler interrupts its thread anywhere, also where it holds a lock that `on_stop` needs. A thread
-        # of `threading` takes locks to start, a bare one takes none.
+        # A signal interrupts its thread anywhere, even while it holds a lock that `on_stop` needs. Starting a
+        # thread of `threading` takes locks; starting a bare one takes none.
         _thread.start_new_thread(on_stop, ())
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -216,7 +216,7 @@ def listen(host: str, port: int, fd: int | None = None) -> list[socket.socket]:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return [socket.create_server((host, port), family=family, backlog=2048)]
     except OSError as error:
-        # Python adds the address a second time, in brackets.
+        # Python repeats the address, in brackets.
         why = str(error.strerror).partition(" (while ")[0]
         why += f" by {holder}" if error.errno == errno.EADDRINUSE and (holder := _holder_of(port)) else ""
         message = f"cannot listen on {host}:{port}: {why}; choose another with --host or --port"
@@ -224,7 +224,7 @@ def listen(host: str, port: int, fd: int | None = None) -> list[socket.socket]:
 
 
 def _holder_of(port: int) -> str | None:
-    """The process that listens on a port, for people; None if we may not look into it."""
+    """The process that listens on a port, described for people; None if we may not inspect it."""
     with contextlib.suppress(OSError):
         tables = "".join(Path("/proc/net", name).read_text("ascii") for name in ("tcp", "tcp6"))
         rows = [line.split() for line in tables.splitlines()]

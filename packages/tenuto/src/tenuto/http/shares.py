@@ -1,6 +1,6 @@
-"""What all connections of a process share: the number of connections, and of lingering ones.
+"""The limits that all connections of a process share: how many there are, and how many linger.
 
-When places get scarce, connections on which no request is in progress are closed for new ones. Used by the
+At the limit, connections without a request in progress are closed to make room for new ones. Used by the
 event loop alone. Knows neither HTTP nor the database.
 """
 
@@ -15,7 +15,7 @@ from tenuto.addresses import Network
 YIELD_S = 1.0
 """A connection without a request for this long is closed if a new connection needs its place."""
 YIELDING_AT_ONCE = 8
-"""Finding them takes time for each connection, so a few are closed each time."""
+"""Finding them means a scan of all connections, so a few are closed each time."""
 
 
 BYTES_PER_SWEEP = 64 * 1024 * 1024
@@ -23,7 +23,7 @@ BYTES_PER_SWEEP = 64 * 1024 * 1024
 
 
 class Guest(Protocol):
-    """A connection, as far as its place is concerned."""
+    """A connection, as `Connections` sees it."""
 
     address: str | None
 
@@ -51,10 +51,10 @@ class Connections:
         self._origin = origin
 
     def enter(self, client: tuple[str, int] | None) -> str | None:
-        """Notes a new connection and gives its address.
+        """Counts a new connection and returns its address.
 
-        None stands for a trusted proxy, behind which are many, and for a socket without an address: they have
-        no share.
+        None stands for a trusted proxy, which speaks for many clients, and for a socket without an address:
+        the limit per address does not apply to them.
         """
         address = None if client is None else self._origin(client[0])
         if address is not None:
@@ -70,20 +70,20 @@ class Connections:
                 del self._of_address[address]
 
     def beyond_share(self, address: str | None) -> int:
-        """How many connections an address has too many (0 per address: no limit)."""
+        """By how many connections an address exceeds its limit (0 per address: no limit)."""
         if address is None or not self._per_address:
             return 0
         return max(0, self._of_address[address] - self._per_address)
 
     def beyond_most(self, guests: Iterable[Guest], count: int) -> int:
-        """How many connections there are too many, when those that can have given way."""
+        """By how many connections the limit is exceeded, after idle ones were closed."""
         beyond = count - self._yielding - self._most
         if beyond > 0:
             beyond -= self._close_idle(guests)
         return max(0, beyond)
 
     def _close_idle(self, guests: Iterable[Guest]) -> int:
-        """Closes a few idle connections: of the address with the most, the longest idle."""
+        """Closes a few idle connections: first of the address with the most, and there the longest idle."""
         idle = [(guest, seconds) for guest in guests if (seconds := guest.idle_s() or 0.0) >= YIELD_S]
         idle.sort(key=lambda each: (-self._of_address.get(each[0].address or "", 0), -each[1]))
         for guest, _ in idle[:YIELDING_AT_ONCE]:
@@ -93,7 +93,7 @@ class Connections:
 
 
 def _origin(host: str, proxies: Sequence[Network]) -> str | None:
-    """An IPv4 address, or the 64 bits of IPv6 that one customer usually has; None for a trusted proxy."""
+    """An IPv4 address, or the IPv6 /64 that one customer usually has; None for a trusted proxy."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -111,8 +111,8 @@ class Lingering:
 
     Plain HTTP clients send a whole body before they look at the answer; if we closed earlier, they would see
     a broken connection instead of their 413 or 415. So we read and discard for a while, as nginx does. A
-    little of that is free for everybody; beyond it a connection needs one of a few places. Callers with a key
-    and strangers have separate places.
+    little of that is allowed to every connection; beyond it, one needs one of a few places. Callers with a
+    key and strangers have separate places.
     """
 
     def __init__(self, places: int) -> None:
@@ -120,7 +120,7 @@ class Lingering:
         self._taken = 0
 
     def take(self, *, is_known: bool) -> bool:
-        """Whether there was a place, for a caller with a key or for a stranger."""
+        """Take a place, for a caller with a key or for a stranger; False if none is free."""
         if not self._free[is_known]:
             return False
         self._free[is_known] -= 1
@@ -128,7 +128,7 @@ class Lingering:
         return True
 
     def give_back(self, *, is_known: bool) -> None:
-        """The place is free again."""
+        """Free the place again."""
         self._free[is_known] += 1
         self._taken -= 1
 

@@ -1,7 +1,7 @@
 """The rows of attempts, their segments and chunks, and the changes that an attempt makes to its job.
 
-Takes a transaction, never commits. Every change of a job names the state and the attempt it starts
-from; None or 0 rows means that another was first, and nothing else may then be written.
+Takes a transaction, never commits. Every update of a job names the state and the attempt it starts from;
+None or 0 rows means that another transaction was first, and nothing more may then be written.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from tenuto.jobs.rows import AttemptKeys, ChunkKey, FencedAttempt, NewSegment, S
 
 
 def free_slot_of(tx: Transaction, attempt_id: str) -> None:
-    """Release names the attempt, so that a second release changes nothing."""
+    """Free the attempt's slot. It is looked up by the attempt, so a second call changes nothing."""
     tx.run("update slot set job_id = null, attempt_id = null where attempt_id = :id", id=attempt_id)
 
 
@@ -22,9 +22,9 @@ def free_slot_of(tx: Transaction, attempt_id: str) -> None:
 
 
 def locked_attempt(tx: Transaction, attempt_id: str) -> FencedAttempt | None:
-    """The attempt together with what its job froze; locks the job against every other writer.
+    """The attempt with what a transition needs of its job; locks the job against every other writer.
 
-    The attempt's row is locked, too: a caller that waited for the job's lock alone would continue with the
+    The attempt's row is locked, too: a caller that had to wait for the job's lock alone would go on with the
     attempt as it was before the wait, and repeat a call whose fence was passed meanwhile.
     """
     return records.one(
@@ -40,7 +40,7 @@ def locked_attempt(tx: Transaction, attempt_id: str) -> FencedAttempt | None:
 
 
 def locked_keys(tx: Transaction, attempt_id: str) -> AttemptKeys | None:
-    """The attempt and its job, locked, by what identifies them alone."""
+    """The attempt and its job, locked; only the columns that identify them."""
     return records.one(
         tx,
         AttemptKeys,
@@ -51,7 +51,7 @@ def locked_keys(tx: Transaction, attempt_id: str) -> AttemptKeys | None:
 
 
 def raise_beat(tx: Transaction, attempt_id: str, progress: str | None) -> bool | None:
-    """One beat: whether the job's caller wants it to end; None when the attempt is over."""
+    """Record a heartbeat. Returns whether the caller has cancelled the job; None if the attempt is over."""
     row = tx.one(
         """update attempt set beat = beat + 1, progress = coalesce(:progress, progress),
                   heard_at = coalesce((select w.seen_at from worker w where w.id = attempt.worker_id),
@@ -270,7 +270,7 @@ def segment(tx: Transaction, segment_id: str, job_id: str, account_id: str) -> S
 def add_chunk(
     tx: Transaction, key: ChunkKey, *, job_id: str, attempt_id: str, transcript: str, now_ms: int
 ) -> None:
-    """A chunk that was made again replaces one that could not be used."""
+    """Store a finished chunk; one that was redone replaces the unusable one."""
     tx.run(
         """insert into part (job_id, role, number, start_frame, end_frame, model_id, model_revision,
                              transcript, attempt_id, created_at)
@@ -313,7 +313,7 @@ def remove_final_chunks(tx: Transaction) -> int:
 def add_live_text(
     tx: Transaction, pieces: Sequence[str], *, first: int, job_id: str, attempt_id: str, now_ms: int
 ) -> None:
-    """A piece that is there already stays: its first commit had an unknown outcome."""
+    """Pieces that are already stored are kept: an earlier commit, whose outcome was unknown, stored them."""
     for sequence, text in enumerate(pieces, first):
         tx.do(
             """insert into live_text (attempt_id, sequence, job_id, text, created_at)
@@ -353,5 +353,5 @@ def remove_final_live_text(tx: Transaction) -> int:
 
 
 def _sequence(changed: Row | None) -> int | None:
-    """The number of the transition's event; None: another was first."""
+    """The number of the transition's event; None: another transaction was first."""
     return None if changed is None else int(changed["event_sequence"])

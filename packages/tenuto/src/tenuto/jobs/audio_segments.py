@@ -1,6 +1,6 @@
-"""Segments: pieces of speech that can be played while their job runs, saved by its attempt for good.
+"""Segments: pieces of speech that can be played while their job runs, saved permanently by its attempt.
 
-They do not mean that the job succeeds, and cost nothing. Their audio format is not known here.
+They do not mean that the job will succeed, and cost nothing. Their audio format is not known here.
 """
 
 from msgspec import Struct
@@ -31,7 +31,7 @@ class SegmentTotals(Struct, frozen=True):
     size_bytes: int = 0
 
     def plus(self, size_bytes: int) -> "SegmentTotals":
-        """One segment more. Raises SegmentLimit."""
+        """The totals with one more segment. Raises SegmentLimit."""
         if size_bytes > MAX_SEGMENT_BYTES:
             raise SegmentLimit(f"it would have a segment of more than {MAX_SEGMENT_BYTES >> 20} MiB")
         more = SegmentTotals(self.count + 1, self.size_bytes + size_bytes)
@@ -52,7 +52,7 @@ def save(tx: Transaction, attempt_id: str, new: NewSegment, *, now_ms: int) -> N
     ):
         raise Stale
     if attempt_store.has_segment(tx, new.segment_id):
-        return  # Repeated because the first answer was lost.
+        return  # Repeated because the first response was lost.
     artifacts.add_blob(tx, new.blob, now_ms=now_ms)
     attempt_store.add_segment(
         tx, new, job_id=attempt.job_id, attempt_id=attempt_id, media_type=MEDIA_TYPE, now_ms=now_ms

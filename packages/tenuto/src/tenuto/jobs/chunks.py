@@ -15,7 +15,7 @@ from tenuto.jobs.states import RUNNING
 
 
 def add(tx: Transaction, attempt_id: str, key: ChunkKey, transcript: dict[str, Any], *, now_ms: int) -> None:
-    """Store a finished chunk. Stale: the attempt is not the job's any more."""
+    """Store a finished chunk. Stale: the attempt is no longer the job's."""
     attempt = attempt_store.locked_attempt(tx, attempt_id)
     if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING:
         raise Stale
@@ -30,7 +30,7 @@ def add(tx: Transaction, attempt_id: str, key: ChunkKey, transcript: dict[str, A
 
 
 def finished(tx: Transaction, job_id: str) -> dict[ChunkKey, dict[str, Any]]:
-    """The intact chunks of this attempt and of earlier ones; damaged ones have to be made again."""
+    """The intact chunks of this attempt and of earlier ones; damaged ones have to be redone."""
     chunks = {}
     for key, transcript in attempt_store.chunks(tx, job_id):
         with suppress(ValueError):
@@ -40,5 +40,5 @@ def finished(tx: Transaction, job_id: str) -> dict[ChunkKey, dict[str, Any]]:
 
 
 def forget_final(tx: Transaction) -> int:
-    """Remove the chunks of jobs that are final: their results hold what there is to keep."""
+    """Remove the chunks of jobs that are final: their results contain all that is kept."""
     return attempt_store.remove_final_chunks(tx)

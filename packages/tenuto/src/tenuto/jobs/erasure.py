@@ -1,7 +1,7 @@
 """Erasing the requests and results of jobs, by their owner or by the operator's retention.
 
-Records, keys and the ledger stay, so replays are still answered. What is erased is condemned in the same
-transaction; the caller removes the bytes when it has been committed, and upkeep what was left.
+Records, keys and the ledger stay, so replays are still answered. Erased blobs are condemned in the same
+transaction; the caller removes their bytes after the commit, and upkeep removes any that are left.
 """
 
 from collections.abc import Collection
@@ -43,8 +43,8 @@ def erase_artifact(
 ) -> list[str]:
     """Erase a result, or an input that no open job needs; returns the blobs to remove. Repeatable.
 
-    A restricted key erases results of its own models, and inputs if one of them takes inputs: those are
-    `input_models`. NotFound; ModelNotAllowed; InvalidRequest: a job needs the input.
+    A restricted key may erase results of its own models, and inputs if one of them takes inputs (is in
+    `input_models`). NotFound; ModelNotAllowed; InvalidRequest: a job needs the input.
     """
     artifact = artifacts.find(tx, account_id=caller.account_id, artifact_id=artifact_id)
     if artifact is None:
@@ -80,7 +80,7 @@ def _erase_artifact(tx: Transaction, artifact: HeldArtifactRow, *, account_id: s
 
 
 def retain_jobs(tx: Transaction, *, ended_before: int, now_ms: int) -> tuple[int, list[str]]:
-    """Erase requests and results of jobs that ended earlier, some at a time; segments are kept.
+    """Erase requests and results of a batch of jobs that ended before a given time; segments are kept.
 
     Returns the number of jobs and the blobs to remove.
     """
@@ -91,7 +91,7 @@ def retain_jobs(tx: Transaction, *, ended_before: int, now_ms: int) -> tuple[int
 def retain_inputs(
     tx: Transaction, *, created_before: int, after: str, now_ms: int
 ) -> tuple[str | None, list[str]]:
-    """Erase inputs that were uploaded earlier and that no open job needs, some at a time, from an id on.
+    """Erase a batch of inputs, by id, that were uploaded before a given time and that no open job needs.
 
     Returns the id to continue from (None: that was all) and the blobs to remove.
     """
@@ -102,7 +102,7 @@ def retain_inputs(
 def retain_inputs_of_ended(
     tx: Transaction, *, ended_before: int, after: str, now_ms: int
 ) -> tuple[str | None, list[str]]:
-    """Erase inputs that came with jobs which ended earlier, likewise."""
+    """The same for inputs that were sent with jobs, if those ended before a given time."""
     inputs = artifacts.inputs_of_ended(tx, ended_before=ended_before, after=after, limit=RETENTION_BATCH)
     return _erase_inputs(tx, inputs, now_ms=now_ms)
 
@@ -110,7 +110,7 @@ def retain_inputs_of_ended(
 def _erase_inputs(
     tx: Transaction, inputs: list[tuple[str, str]], *, now_ms: int
 ) -> tuple[str | None, list[str]]:
-    """Erase these, except what an open job needs."""
+    """Erase these inputs, except those that an open job needs."""
     blobs: list[str] = []
     for artifact_id, account_id in inputs:
         artifact = artifacts.find(tx, account_id=account_id, artifact_id=artifact_id)

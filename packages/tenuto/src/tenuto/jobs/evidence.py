@@ -1,6 +1,6 @@
-"""All that is known of a job, for the operator who decides about it; built from rows, without the database.
+"""All that is known about a job, for the operator who decides; built from rows, without the database.
 
-Times are ISO 8601 in UTC, amounts CNY with six places. Nothing that a caller wrote is in it, only its digest.
+Times are ISO 8601 in UTC, amounts CNY with six places. It does not contain the request, only its digest.
 The fields are those of the JSON that `tenuto admin evidence --json` and the studio show.
 """
 
@@ -20,31 +20,31 @@ from tenuto.jobs.states import RECOVERY_REQUIRED
 
 R = TypeVar("R", bound=Struct)
 
-# --- rows that are read for it alone ----------------------------------------------------------------
+# --- rows that are read only for this ---------------------------------------------------------------
 
 
 class JobSurroundings(Struct, frozen=True):
-    """What is read beside the job's own row, by the same statement."""
+    """What is read along with the job's own row, by the same statement."""
 
     account_name: str
     available_micros: int
     held_micros: int
     idempotency_key: str | None
-    """Null where the key's row is lost: bound with the job, it stays."""
+    """Null only if the key's row is lost: it is bound with the job and never removed."""
     body_sha256: str | None
 
 
 class AttemptSurroundings(Struct, frozen=True):
-    """What is read beside the attempt's own row, by the same statement."""
+    """What is read along with the attempt's own row, by the same statement."""
 
     size_bytes: int | None
-    """Of the recorded bytes, as the next two; null where there are none."""
+    """Of the recorded bytes, like the next two; null if there are none."""
     sha256: str | None
     block_crcs: str | None
     condemned_at: int | None
     """When the bytes were given up; they may be gone."""
     seen_at: int | None
-    """When its worker last wrote its row; null once the worker is forgotten."""
+    """When its worker last updated its own row; null once that row is gone."""
 
 
 class ChunkRow(Struct, frozen=True):
@@ -133,7 +133,7 @@ class MoneyEvidence(Struct, frozen=True):
 
 
 class WorkerEvidence(Struct, frozen=True):
-    """Who ran an attempt."""
+    """The worker that ran an attempt."""
 
     id: str
     machine: str | None
@@ -198,7 +198,7 @@ class ChunkEvidence(Struct, frozen=True):
 
 
 class EventEvidence(Struct, frozen=True):
-    """An event with who decided; as in `EventRow`."""
+    """An event, with the operator who decided; as in `EventRow`."""
 
     sequence: int
     at: str
@@ -321,7 +321,7 @@ def event_evidence(row: EventRow) -> EventEvidence:
 
 
 def exits_of(job: JobRow, attempts: list[AttemptRow], now_ms: int) -> Exits:
-    """What each exit would do to money, and why it does not apply where it does not."""
+    """What each exit would do to the money, or why it would be refused."""
     hold, waits = job.hold_micros, job.state == RECOVERY_REQUIRED
     newest = next((row for row in attempts if row.id == job.attempt_id), None)
     charge, price_fault = _charge(job, newest)
@@ -360,18 +360,18 @@ def _charge(job: JobRow, attempt: AttemptRow | None) -> tuple[int | None, str | 
 
 
 def _input_duration_ms(parameters: str) -> int | None:
-    """How long a recognition job's input is, as frozen when it was accepted; None for other kinds, and where
-    that cannot be read.
+    """The duration of a recognition job's input, as frozen at acceptance; None for other kinds, and if it
+    cannot be read.
     """
     try:
         bound = json.loads(parameters).get("input")
         return None if bound is None else int(bound["duration_ms"])
     except (ValueError, TypeError, AttributeError, KeyError):
-        return None  # A job that cannot be read has evidence, too.
+        return None  # A job that cannot be read still has evidence.
 
 
 def _readable(text: str | None) -> Any:
-    """JSON of a row; what is damaged is evidence, too, and is shown as text."""
+    """A row's JSON, parsed; damaged JSON is evidence, too, and is shown as text."""
     try:
         return None if text is None else json.loads(text)
     except ValueError:
@@ -379,7 +379,7 @@ def _readable(text: str | None) -> Any:
 
 
 def _filled(record: type[R], *rows: Struct, **more: Any) -> R:
-    """A record whose fields are those of the rows, moments as text, or given in `more`."""
+    """A record filled from the rows' columns, with times as text, and from `more`."""
     columns: dict[str, Any] = {name: value for row in rows for name, value in asdict(row).items()}
     return record(
         **{name: _shown(name, columns) for name in record.__struct_fields__ if name not in more}, **more

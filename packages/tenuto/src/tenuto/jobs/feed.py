@@ -1,7 +1,7 @@
 """All events in one order, to be followed as they happen: of a job, an account, or the whole service.
 
-The order is that of commits: on PostgreSQL transactions end in another order than they begin, so an event is
-shown only when none can appear before it any more. Read only; it knows neither who follows nor how.
+On PostgreSQL, transactions do not commit in the order in which they are numbered, so an event is shown only
+once no other can still appear before it. Read only; knows neither who follows nor how.
 """
 
 import msgspec
@@ -17,7 +17,7 @@ Position = feed_store.Position
 EventInOrder = feed_store.EventInOrder
 
 PAGE = 200
-"""Events that one look returns at most."""
+"""The most events that one read returns."""
 START = Position(0, "", 0)
 
 
@@ -25,7 +25,7 @@ class LiveEvent(msgspec.Struct, frozen=True):
     """An event as its followers see it."""
 
     id: str
-    """What its reader continues behind."""
+    """Its reader continues after this id."""
     sequence: int
     at: int
     type: str
@@ -57,7 +57,7 @@ def public_event(event: EventInOrder, id_: str) -> LiveEvent:
 
 
 def end(tx: Transaction) -> Position:
-    """Behind the newest event that can be seen."""
+    """The position after the newest visible event."""
     return feed_store.end(tx) or START
 
 
@@ -69,9 +69,9 @@ def after(tx: Transaction, mark: Position) -> list[EventInOrder]:
 def of_account(
     tx: Transaction, account_id: str, mark: Position, until: Position, limit: int = PAGE
 ) -> tuple[list[EventInOrder], Position]:
-    """A page of the account's next events, as far as `until`, and where the reader stands behind it.
+    """A page of the account's next events, up to `until`, and the reader's position after it.
 
-    A page may be empty and not the last: the reader stands at `until` behind that one.
+    A page may be empty without being the last: the reader continues from that position.
     """
     until = feed_store.furthest(tx, mark, until) or until
     page = feed_store.of_account(tx, account_id, mark, until, limit)

@@ -7,11 +7,11 @@ from tenuto.db import records
 from tenuto.db.database import Transaction
 
 PASSED_AT_ONCE = 10_000
-"""Events of other accounts that one statement passes over."""
+"""The most events that one statement scans for those of an account."""
 
 
 class Position(msgspec.Struct, frozen=True, order=True):
-    """Where a reader stands: behind this event."""
+    """The position of a reader: after this event."""
 
     position: int
     job_id: str
@@ -19,17 +19,17 @@ class Position(msgspec.Struct, frozen=True, order=True):
 
     @property
     def before(self) -> "Position":
-        """Before all events of this position: what a reader may be shown when the event is another's."""
+        """Before all events of this position: what a reader may see if the event is another account's."""
         return Position(self.position, "", 0)
 
     @property
     def after(self) -> "Position":
-        """Behind all events of this position, if it is the end: then no more will have it."""
+        """After all events of this position. Only for the end of the feed: no later event will have it."""
         return Position(self.position + 1, "", 0)
 
 
 class EventInOrder(msgspec.Struct, frozen=True):
-    """An event with what its followers see of the job; nothing of what was asked for or made."""
+    """An event with what its followers see of the job; nothing of the request or the result."""
 
     position: int
     job_id: str
@@ -43,16 +43,16 @@ class EventInOrder(msgspec.Struct, frozen=True):
     kind: str
     model: str
     metadata: str
-    """JSON object of the caller's own."""
+    """The caller's own JSON object."""
 
     @property
     def mark(self) -> Position:
-        """Where a reader stands that has seen it."""
+        """The position of a reader that has seen it."""
         return Position(self.position, self.job_id, self.sequence)
 
 
 class TracedEvent(msgspec.Struct, frozen=True):
-    """An event with what its spans say: the event before it, and its attempt."""
+    """An event with what its spans need: the event before it, and its attempt."""
 
     position: int
     job_id: str
@@ -67,20 +67,20 @@ class TracedEvent(msgspec.Struct, frozen=True):
     before: str | None
     """The type of the event before it; null for a job's first."""
     since: int | None
-    """When that was."""
+    """When that event happened."""
     number: int | None
-    """Of its attempt, as what follows; null without one."""
+    """Of its attempt, like the fields below; null without one."""
     worker_id: str | None
     claimed_at: int | None
 
     @property
     def mark(self) -> Position:
-        """Where a reader stands that has seen it."""
+        """The position of a reader that has seen it."""
         return Position(self.position, self.job_id, self.sequence)
 
 
 class ExporterRow(msgspec.Struct, frozen=True):
-    """Who makes spans of events, and how far it has read them."""
+    """The process that exports events as spans, and how far it has read."""
 
     holder: str
     beat: int
@@ -125,7 +125,7 @@ def after(tx: Transaction, mark: Position, limit: int) -> list[EventInOrder]:
 
 
 def furthest(tx: Transaction, mark: Position, until: Position) -> Position | None:
-    """The event `PASSED_AT_ONCE` further on; None: there are not that many as far as `until`."""
+    """The event `PASSED_AT_ONCE` further on; None: there are not that many up to `until`."""
     return records.one(
         tx,
         Position,
@@ -138,7 +138,7 @@ def furthest(tx: Transaction, mark: Position, until: Position) -> Position | Non
 def of_account(
     tx: Transaction, account_id: str, mark: Position, until: Position, limit: int
 ) -> list[EventInOrder]:
-    """The account's next events, as far as `until`."""
+    """The account's next events, up to `until`."""
     return records.all_records(
         tx,
         EventInOrder,
@@ -151,7 +151,7 @@ def of_account(
 
 
 def of_job(tx: Transaction, job_id: str) -> list[EventInOrder]:
-    """A job's events, oldest first, those of earlier versions too."""
+    """A job's events, oldest first, including those written by earlier versions."""
     return records.all_records(
         tx,
         EventInOrder,
@@ -195,7 +195,7 @@ def begin_exporter(tx: Transaction, mark: Position) -> None:
 
 
 def take_exporter(tx: Transaction, holder: str, before: str, beat: int) -> bool:
-    """Be the exporter, or stay it; False: somebody else has been quicker."""
+    """Become or remain the exporter; False: another process was first."""
     return bool(
         tx.run(
             """update span_export set holder = :holder, beat = beat + 1

@@ -59,13 +59,13 @@ def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> di
 
 
 def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bool:
-    """Before a metered call: from here on, if the outcome is lost, the job is never run again.
+    """Before a metered call: from then on, if the outcome is lost, the job is never run again.
 
     False when the caller cancelled the job in time: it ends, and the call must not be made.
     """
     attempt = _fenced(tx, attempt_id, (RUNNING,))
     if attempt.fenced_at is not None:
-        return True  # Repeated because the first answer was lost: no call was made yet.
+        return True  # Repeated because the first response was lost: no call was made yet.
     if attempt.cancel_requested_at is not None:
         _cancel(tx, ids, attempt, now_ms=now_ms)
         return False
@@ -75,12 +75,12 @@ def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bo
 
 
 def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, now_ms: int) -> None:
-    """The bytes are durable: from here on any worker may finish the attempt, and it is never run again."""
+    """The bytes are durable: from now on any worker may finish the attempt, and it is never run again."""
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
     if attempt.blob_id == result.blob.blob_id:
         if attempt.state != "recorded":
-            raise Stale  # These bytes were recorded, and have proved unusable since.
-        return  # Repeated because the first answer was lost.
+            raise Stale  # These bytes were recorded, but have proved unusable since.
+        return  # Repeated because the first response was lost.
     artifacts.add_blob(tx, result.blob, now_ms=now_ms)
     recorded = attempt_store.record(
         tx,
@@ -95,7 +95,7 @@ def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, n
 
 
 def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Decision | None = None) -> None:
-    """Artifact, settlement, slot and state of a recorded attempt, together; `by`: who decided it."""
+    """Write artifact, settlement, slot and state of a recorded attempt, together; `by`: who decided it."""
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
     if attempt.state != "recorded":
         raise Stale
@@ -139,7 +139,7 @@ def fail(
     public: str | None = None,
     evidence: str | None = None,
 ) -> None:
-    """The engine is at fault, or a limit was passed: running → failed, the hold voided.
+    """The engine is at fault, or a limit was exceeded: running → failed, the hold voided.
 
     `public` is what an engine wrote for the caller; `evidence` is for operators.
     """
@@ -173,8 +173,8 @@ def release(
 ) -> None:
     """The worker returns the job unharmed (it drains, no engine starts): running → queued, not counted.
 
-    A job whose caller wants it to end is cancelled instead: it might wait long for its next worker. A metered
-    engine's job is never returned once its fence is passed: recovery_required.
+    A job that its caller wants cancelled is cancelled instead: it might wait long for its next worker. A
+    metered engine's job is never returned once its fence is passed: recovery_required.
     """
     attempt = _unrecorded(tx, attempt_id)
     if attempt.fenced_at is not None:
@@ -198,7 +198,7 @@ def try_again(
     evidence: str | None = None,
     shared: bool = False,
 ) -> None:
-    """The host was lost, or a fault may pass: queued again, failed with `code` at the third time.
+    """The host was lost, or the fault may be transient: queued again, the third time failed with `code`.
 
     A loss that other runs in the host may have caused (`shared`) does not count as a failure; it only makes
     the job run alone later.
@@ -262,7 +262,7 @@ def outcome_unknown(tx: Transaction, attempt_id: str, *, now_ms: int, evidence: 
 
 
 def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int) -> str:
-    """Its worker is gone (`beat` is the counter that stood still): finish, cancel, recover or queue again.
+    """Its worker is gone (its counter stopped at `beat`): finish, cancel, recover or queue again.
 
     Returns what was done: "recorded" means that nothing has changed, and that the caller checks the bytes of
     the recorded result and finishes with `succeed`.
@@ -289,7 +289,7 @@ def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int
 
 
 def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: int) -> None:
-    """A recorded result that can't be verified: nothing is run again, an operator looks at it."""
+    """A recorded result can't be verified: nothing is run again, and an operator decides."""
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
     if attempt.state != "recorded":
         raise Stale
@@ -299,7 +299,7 @@ def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: i
     _require_recovery(tx, attempt, message=message, now_ms=now_ms)
 
 
-# --- jobs that no worker has ------------------------------------------------------------------------
+# --- by callers, and by the deadline ----------------------------------------------------------------
 
 
 def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: int) -> bool:
@@ -342,7 +342,7 @@ def take_over(tx: Transaction, job_ids: Sequence[str], *, waiter: str) -> None:
 def cancel_abandoned(
     tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, waiter: str, now_ms: int
 ) -> bool:
-    """Cancel a job that is queued, unless another API process than `waiter` has taken it over. NotFound."""
+    """Cancel a queued job, unless an API process other than `waiter` has taken it over. NotFound."""
     job = store.owned(tx, job_id, caller.account_id)
     if job is None:
         raise NotFound
@@ -385,7 +385,7 @@ def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> Fenced
 
 
 def _unrecorded(tx: Transaction, attempt_id: str) -> FencedAttempt:
-    """A running attempt without a recorded result; one that has one can only be finished with it."""
+    """A running attempt without a recorded result; one with a result can only be finished with it."""
     attempt = _fenced(tx, attempt_id, (RUNNING,))
     if attempt.state == "recorded":
         raise Stale
@@ -401,7 +401,7 @@ def _requeue(
     losses_shared: int = 0,
     not_before_ms: int = 0,
 ) -> int | None:
-    """Queue it again, with the loss counters that are given; `losses_shared` is added to its own."""
+    """Queue it again, with the given loss counters; `losses_shared` is added to its own."""
     return attempt_store.requeue_running(
         tx,
         attempt.job_id,

@@ -1,7 +1,7 @@
-"""What is written of a recording while its job runs: the beginning of its transcript, for streams.
+"""The transcript of a recording as written so far, while its job runs; for streams.
 
-It is an extra, which costs nothing and does not mean that the job succeeds. The pieces of different attempts
-are never mixed: each attempt begins again. They are removed once their job is final, as its chunks are.
+It is an extra, which costs nothing and does not mean that the job will succeed. Pieces of different attempts
+are never mixed: each attempt starts over. They are removed once their job is final, like its chunks.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from tenuto.jobs.states import RUNNING
 
 MAX_PIECES = 20_000
 MAX_BYTES = 1 << 20
-"""Of UTF-8, of one attempt; two hours of fast speech are a fifth of it. What is behind it comes with the
-result."""
+"""Of UTF-8, for one attempt; two hours of fast speech take a fifth of it. Anything beyond it comes only with
+the result."""
 
 
 class LiveText(Struct, frozen=True):
-    """What the attempt that a job names has written, from a piece on."""
+    """What a job's newest attempt has written, from a given piece on."""
 
     attempt_id: str | None
     """None before the first one."""
@@ -28,8 +28,7 @@ class LiveText(Struct, frozen=True):
 
 
 def add(tx: Transaction, attempt_id: str, first: int, pieces: Sequence[str], *, now_ms: int) -> None:
-    """Store pieces, the first of which has the number `first`; repeatable. Stale: the attempt is not the
-    job's any more."""
+    """Store pieces, numbered from `first` on; repeatable. Stale: the attempt is no longer the job's."""
     attempt = attempt_store.locked_attempt(tx, attempt_id)
     if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING:
         raise Stale
@@ -39,9 +38,9 @@ def add(tx: Transaction, attempt_id: str, first: int, pieces: Sequence[str], *, 
 
 
 def of_job(tx: Transaction, job_id: str, *, attempt_id: str | None = None, first: int = 0) -> LiveText:
-    """The pieces from `first` on if the newest attempt is this one, else all of the newest attempt's.
+    """The pieces from `first` on if `attempt_id` is the newest attempt, else all of the newest attempt's.
 
-    Whose job it is, the caller has checked.
+    The caller has checked whose job it is.
     """
     newest = attempt_store.newest_attempt(tx, job_id)
     if newest is None:
@@ -51,5 +50,5 @@ def of_job(tx: Transaction, job_id: str, *, attempt_id: str | None = None, first
 
 
 def forget_final(tx: Transaction) -> int:
-    """Remove what belongs to jobs that are final: their results hold it."""
+    """Remove the live text of jobs that are final: their results contain it."""
     return attempt_store.remove_final_live_text(tx)

@@ -2,7 +2,7 @@
 
 A claim takes a slot, the account whose turn it is, its oldest job, and opens an attempt, in one transaction;
 what happens to the attempt afterwards is in `lifecycle`. A job whose row cannot be read is handed to the
-operator here and the next one is taken, so that it costs nobody else anything.
+operator here and the next one is taken, so that it does not affect any other job.
 """
 
 import json
@@ -33,12 +33,12 @@ UNREADABLE_AT_ONCE = 20
 
 
 def topic(lane: str) -> str:
-    """What is woken when a job has been queued in the lane."""
+    """The topic that is woken when a job has been queued in the lane."""
     return f"jobs-{lane}"
 
 
 def wake(database: Database, lane: str | None = None) -> None:
-    """Wake the workers that have a free slot for what was queued in the lane; None: perhaps in any."""
+    """Wake the workers with a free slot for what was queued in the lane; None: possibly in any lane."""
     for each in kinds() if lane is None or lane not in kinds() else (lane,):
         database.wake(topic(each))
 
@@ -62,7 +62,7 @@ class Claim(Struct, frozen=True):
     rerunnable: bool
     deadline_at: int
     is_suspect: bool = False
-    """Its process was lost with other runs in it too often: it runs alone, so that a loss shows its fault."""
+    """Its process was lost too often with other runs in it: it runs alone, so that a loss is its own."""
     traceparent: str | None = None
 
 
@@ -78,7 +78,7 @@ def claim(
 ) -> Claim | None:
     """Take one of the lane's first `slots` slots and the oldest job of the account whose turn it is.
 
-    Jobs that cannot be read are in `recovery_required` afterwards, also when None is returned.
+    Jobs that cannot be read are in `recovery_required` afterwards, even if None is returned.
     """
     offered = sorted(models)
     if not offered:
@@ -117,7 +117,7 @@ def _hand_over(tx: Transaction, attempt_id: str, error: Unreadable, now_ms: int)
 def _begin(
     tx: Transaction, job_id: str, attempt_id: str, started: Started | None, *, worker_id: str, now_ms: int
 ) -> int:
-    """The attempt's number, its row and its event written."""
+    """Write the attempt's row and its event; returns its number."""
     assert started is not None, "the job's row was locked"
     number = started.attempts
     store.add_attempt(tx, attempt_id, job_id=job_id, number=number, worker_id=worker_id, now_ms=now_ms)
@@ -140,8 +140,8 @@ def _take_turn(tx: Transaction, lane: str, accounts: list[WaitingAccount], *, dr
 
 
 def _turn(account: WaitingAccount, draw: str) -> tuple[int, int]:
-    """When its turn is. Workers that claim at one moment give accounts the same number: among these the
-    order is drawn for each claim, or the account with the lowest id would have the most turns."""
+    """When its turn is. Workers that claim at the same moment give accounts the same number: among these,
+    each claim draws the order, or the account with the lowest id would get the most turns."""
     served = account.served or 0
     return served, zlib.crc32(f"{draw}{account.account_id}".encode()) if served else 0
 
@@ -237,7 +237,7 @@ def lanes_with_work(tx: Transaction, offered: dict[str, frozenset[str]], *, now_
 
 
 def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
-    """Attempts of this worker whose jobs their callers have cancelled."""
+    """Attempts of this worker whose jobs have been cancelled by their callers."""
     return store.cancel_requests(tx, worker_id)
 
 
@@ -252,18 +252,18 @@ def depths(tx: Transaction, lanes: list[str]) -> dict[str, dict[str, int]]:
 
 # --- how many jobs an account may have queued in a lane --------------------------------------------------
 #
-# The limit is exact over all API processes: a submission locks the account's row before it counts, and holds
-# it until its job is stored, so no two decide at the same time. Counting takes as long as the queue is. So
-# whoever counts notes in `queue_room` a share of the free capacity, and that many submissions are accepted
-# without a count. The share shrinks as the queue fills, and the last submissions are each counted. A job that
-# leaves the queue only leaves more capacity than is noted.
+# The limit is exact across all API processes: a submission locks the account's row before it counts, and
+# holds it until its job is stored, so no two decide at the same time. The cost of a count grows with the
+# queue. So each count notes in `queue_room` a share of the free capacity, and that many submissions are
+# accepted without a count. The share shrinks as the queue fills, and the last submissions are each counted.
+# A job that leaves the queue only makes the free capacity larger than noted.
 
 LONG_QUEUE = 500
 """Up to this limit a count is cheap enough for every submission."""
 
 SHARES = 64
 """One of this many shares of the free capacity needs no count. Jobs that return to the queue from a lost
-worker are not noted: they fit as long as they are fewer than the other shares."""
+worker are not noted: they fit as long as they need no more than the other shares."""
 
 FULL_S = 0.25
 """How long a long queue that was full is assumed to stay full."""
@@ -286,7 +286,7 @@ class QueueFull(RateLimited):
 
 
 class FullQueues:
-    """Which queues a process found full a moment ago, so that a flood of refusals does not count them.
+    """Which queues a process found full a moment ago, so that a flood of refusals does not count each time.
 
     Used from any thread: it is a hint, and a race costs no more than a count.
     """
@@ -297,7 +297,7 @@ class FullQueues:
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Remembers the queue of a QueueFull that passes through."""
+        """Remembers the queue of a QueueFull that is raised in the block."""
         try:
             yield
         except QueueFull as full:
@@ -316,7 +316,7 @@ class FullQueues:
 
 
 class Quota(Struct, frozen=True):
-    """What was asked about an account's queue; `take` decides."""
+    """A pending query about an account's queue; `take` decides."""
 
     tx: Transaction
     account_id: str
@@ -341,7 +341,7 @@ class Quota(Struct, frozen=True):
 
 
 def lock_account(tx: Transaction, account_id: str) -> None:
-    """Submissions of the account that lock it wait for each other until the transaction ends."""
+    """Lock the account until the transaction ends; its submissions that do so wait for each other."""
     store.lock_account(tx, account_id)
 
 

@@ -1,5 +1,5 @@
-"""The rows behind the queues: who waits in a lane for an engine that this worker has and whose job is next,
-slots and turns, and how many jobs an account has queued. Takes a transaction, never commits.
+"""The rows behind the queues: which accounts wait in a lane for an engine of this worker and which job is
+next, slots and turns, and how many jobs an account has queued. Takes a transaction, never commits.
 
 Statements that look for work do so once for each model that the worker offers, so that jobs for other engines
 cost nothing: their workers may be away for days.
@@ -21,15 +21,15 @@ CANDIDATES = 4
 # In this form it matches the predicate of one index only (see its migration), so that a queue which
 # PostgreSQL's statistics do not reflect is never read from end to end.
 _QUEUED = "state || '' = 'queued'"
-# And in this one that of no index: the few candidates are looked up by their ids. The planner takes a queue
-# for a 200th of the table, whatever its length, and would read all of it instead.
+# In this form it matches no index, so the few candidates are looked up by their ids: the planner estimates a
+# queue at 1/200 of the table, whatever its length, and would read all of it instead.
 _STILL_QUEUED = "j.state || '' || '' = 'queued'"
-# A pause that ends later than any pause can was set by a clock that has been set back since: it is ignored.
-# The index's columns are compared as rows, and ordered by from the first on: with equalities, the planner
-# could use another index that has the same order and covers all jobs there ever were.
+# A pause that ends later than any pause can was set before the clock was set back: it is ignored.
+# The index's columns are compared as rows, and all are in the `order by`: with equalities, the planner could
+# use another index that has the same order and covers every job ever made.
 _WAITING = f"""{_QUEUED} and (lane, model) >= (:lane, :{{model}}) and (lane, model) <= (:lane, :{{model}})
               and (not_before_at <= :now or not_before_at > :latest)"""
-# Behind the account's last id: of an account alone, SQLite would step over each of its jobs.
+# After the account's last possible id: by the account alone, SQLite would step over each of its jobs.
 _BEHIND = f"""{_QUEUED} and (lane, model, account_id, id) > (:lane, :{{model}}, w.account_id, '{AFTER_ALL}')
              and (lane, model) <= (:lane, :{{model}})
              and (not_before_at <= :now or not_before_at > :latest)"""
@@ -42,7 +42,7 @@ _FIRST = "order by lane, model, account_id, id"
 def next_accounts(
     tx: Transaction, lane: str, models: Sequence[str], now_ms: int, limit: int
 ) -> list[WaitingAccount]:
-    """The accounts with work in the lane, who was served longest ago first; `served` is null for a new one.
+    """The accounts with work in the lane, the one served longest ago first; `served` is null for a new one.
 
     The recursion steps from one waiting account to the next with one index lookup for each model, so that an
     account's twenty thousand jobs cost no more than one.
@@ -55,7 +55,7 @@ def next_accounts(
 def oldest_queued(
     tx: Transaction, lane: str, account_id: str, models: Sequence[str], now_ms: int
 ) -> str | None:
-    """The id of the account's oldest job that this worker can run, which is all that is looked at, locked."""
+    """The id of the account's oldest job that this worker can run, locked; nothing else of it is read."""
     row = tx.one(_oldest_queued(len(models)), **_parameters(lane, models, now_ms), account_id=account_id)
     return None if row is None else str(row["id"])
 
@@ -68,7 +68,7 @@ def ask_work(tx: Transaction, lane: str, models: Sequence[str], now_ms: int) -> 
 def ask_free_slot(
     tx: Transaction, lane: str, models: Sequence[str], now_ms: int, slots: int
 ) -> DeferredRecord[FreeSlot]:
-    """A free one of the first `slots` slots; it is locked, which is a write, only if there is work."""
+    """A free slot among the first `slots`; it is locked, which is a write, only if there is work."""
     return records.ask(
         tx,
         FreeSlot,
@@ -94,7 +94,7 @@ def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> Deferre
 
 
 def work(tx: Transaction, job_id: str) -> DeferredRecord[JobWork]:
-    """What a worker needs to know of a job."""
+    """What a worker needs to know about a job."""
     return records.ask(
         tx,
         JobWork,
@@ -142,7 +142,7 @@ def add_turn(tx: Transaction, lane: str, account_id: str) -> None:
 
 
 def serve_turn(tx: Transaction, lane: str, account_id: str, *, seen: int) -> int:
-    """Give the account its turn, and the last place; 0 when another worker did so since it was `seen`."""
+    """Give the account its turn and the last place; 0 if another worker is doing so, or has since `seen`."""
     return tx.run(
         """update turn set served = (select coalesce(max(served), 0) + 1 from turn where lane = :lane)
            where lane = :lane and account_id = (
@@ -155,7 +155,7 @@ def serve_turn(tx: Transaction, lane: str, account_id: str, *, seen: int) -> int
 
 
 def serve_turn_again(tx: Transaction, lane: str, account_id: str) -> None:
-    """Give the account its turn, and the last place, after whoever does so now."""
+    """Give the account its turn and the last place, after waiting for any worker that is doing so now."""
     tx.run(
         """update turn set served = (select coalesce(max(served), 0) + 1 from turn where lane = :lane)
            where lane = :lane and account_id = :account_id""",
@@ -232,7 +232,7 @@ def attempts_of_worker(tx: Transaction, worker_id: str) -> int:
 
 
 def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
-    """The worker's attempts whose callers want them to end."""
+    """The worker's attempts whose jobs have been cancelled by their callers."""
     rows = tx.all(
         """select t.id from attempt t join job j on j.id = t.job_id
            where t.worker_id = :worker_id and t.state <> 'ended' and j.cancel_requested_at is not null""",
@@ -246,7 +246,7 @@ def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
 
 def lock_account(tx: Transaction, account_id: str) -> None:
     """Until the transaction ends, no other submission counts what the account has queued."""
-    # The same lock as the hold's update: another's insert that only refers to the account does not wait.
+    # The same lock as the hold's update: inserts that only refer to the account do not wait for it.
     tx.ask("select id from account where id = :id for no key update", id=account_id)
 
 

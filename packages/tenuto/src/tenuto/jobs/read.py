@@ -1,4 +1,4 @@
-"""Reading jobs: the operation as callers see it, lists, and the estimate of how long to wait.
+"""Reading jobs: the operation as callers see it, lists, and positions in the queue.
 
 Read only; knows neither HTTP nor the queue's rules. The structs here are the API's records.
 """
@@ -20,7 +20,7 @@ from tenuto.jobs.store import NewJob
 MAX_COUNTED_AHEAD = 100
 """Jobs ahead are counted up to here; beyond, `queue_position` is null: unknown."""
 MAX_TURNS = 20
-"""How often one page of a search asks for more ids, when the rows do not fit."""
+"""How often one page of a search asks for more ids, if the rows do not match."""
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -96,8 +96,8 @@ def for_caller(tx: Transaction, caller: Caller, job_id: str) -> Operation:
 
 
 def get(tx: Transaction, *, account_id: str, job_id: str) -> Operation:
-    """The operation. NotFound for foreign ids exactly as for missing ones. Knows no key: a replay is answered
-    with it, whatever its key has been restricted to since.
+    """The operation. NotFound for foreign ids exactly as for missing ones. Checks no key: replays get it too,
+    whatever their key has been restricted to since.
     """
     row = read_store.job(tx, job_id, account_id)
     if row is None:
@@ -114,14 +114,14 @@ def ask_position(tx: Transaction, lane: str, job_id: str) -> DeferredRecord[Coun
 
 
 def position(count: DeferredRecord[Counted]) -> int | None:
-    """How many jobs are ahead of it; None: too many to be counted."""
+    """How many jobs are ahead of it; None: too many to count."""
     ahead = count.one()
     assert ahead is not None, "a count is always one row"
     return ahead.number if ahead.number < MAX_COUNTED_AHEAD else None
 
 
 def accepted(new: NewJob, ahead: int | None) -> Operation:
-    """The operation of a job that its own transaction has just made: what is in its row needs no reading."""
+    """The operation of a job that the same transaction has just made, without reading its row back."""
     return Operation(
         id=new.job_id,
         kind=new.kind,
@@ -165,7 +165,7 @@ def list_jobs(
     """Newest first, with the cursor of the next page; positions in the queue are not counted here.
 
     Only jobs of models that the key may use are listed. ModelNotAllowed when `model` is another. A page of a
-    search, or of some days, may have fewer jobs than `limit`, even none, and still a next one.
+    search, or of a range of time, may have fewer jobs than `limit`, even none, without being the last.
     """
     if model is not None:
         caller.check_job(model)
@@ -202,7 +202,7 @@ def _found(
     before: str,
     limit: int,
 ) -> tuple[list[OperationRow], str | None]:
-    """The jobs that fit: ids from the index, in turns with what only the rows say, until the page is full."""
+    """The matching jobs: ids from the index, then a check of their rows, in turns until the page is full."""
     used = None
     if kind is not None or models is not None:
         used = read_store.used_models(tx, caller.account_id, kind, models)
@@ -233,7 +233,7 @@ def _found(
 
 
 def _fits(row: OperationRow, state: str | None, search: Search) -> bool:
-    """What no index has: the state of a job, and its caller's notes."""
+    """Whether a job matches the filters that no index covers: state and metadata."""
     if state is not None and row.state != state:
         return False
     if not search.metadata:
@@ -314,7 +314,7 @@ def _error(row: OperationRow) -> JobError | None:
 
 
 def _json(row: OperationRow, column: str, otherwise: str) -> msgspec.Raw:
-    """The column's JSON as it is stored, if it is sound; a damaged one does not break a list of jobs."""
+    """The column's JSON as it is stored, if it is valid; damaged JSON does not break a list of jobs."""
     return sound_json(getattr(row, column), otherwise, of=row.id, column=column)
 
 

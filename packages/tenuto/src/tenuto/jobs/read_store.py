@@ -34,8 +34,8 @@ _OPERATION = """
 """
 _JOB = _OPERATION + "where j.id = :id and j.account_id = :account_id"
 # Both columns of the index are compared, so that no other index can be used: by the job's id alone, a page of
-# an account with few jobs would be searched for among everybody's jobs. PostgreSQL can plan neither by the
-# account nor by the number of rows, so one plan fits every caller and is cached: planning each time took
+# an account with few jobs would be searched for among all accounts' jobs. PostgreSQL cannot see the account
+# or the number of rows when planning, so one plan serves every caller and is cached: planning each time took
 # longer than everything else, and longer the more jobs there were.
 _ACCOUNT = "(select cast(:account_id as text))"
 _OF_ACCOUNT = f"(j.account_id, j.id) > ({_ACCOUNT}, :since) and (j.account_id, j.id) < ({_ACCOUNT}, :before)"
@@ -54,13 +54,13 @@ _USED_MODELS = """
                        and (j.state, j.id) > ('', '') order by j.state, j.id limit 1) as kind
     from used u where u.model is not null limit 10000"""
 _PAGES = (21, 51, 101)
-"""A page reads the next of these numbers of rows, so that few different statements are prepared."""
+"""A page reads the smallest sufficient of these numbers of rows, so that few statements are prepared."""
 FOUND_AT_ONCE = 101
-"""Jobs that one statement of a search gives."""
+"""The most jobs that one step of a search returns."""
 LOOKED_AT = 100_000
-"""Ended jobs that one statement of a search looks at, in an index."""
+"""The most ended jobs that one search statement examines, in an index."""
 LOOKED_AT_OPEN = 10_000
-"""Jobs of each state that is not final that it looks at besides, in their rows."""
+"""The most jobs of each open state that it examines besides, in their rows."""
 _OPEN = [state for state in ALL if state not in FINAL]
 
 
@@ -80,7 +80,7 @@ def jobs(
     before: str,
     limit: int,
 ) -> list[OperationRow]:
-    """Newest first, of ids between these two. At most the last of `_PAGES`.
+    """Newest first, with ids between `since` and `before`; at most the last of `_PAGES`.
 
     `models`: only jobs of these; None: of all.
     """
@@ -117,10 +117,10 @@ def search(
     since: str,
     before: str,
 ) -> tuple[list[str], str | None]:
-    """The ids of up to `FOUND_AT_ONCE` jobs that fit, newest first, and the id from which to look further.
+    """The ids of up to `FOUND_AT_ONCE` matching jobs, newest first, and the id to continue from.
 
-    None: there are no more. One call looks at `LOOKED_AT` jobs at most, so it may find none although more
-    are left. `pattern`: of `titles.pattern_of`.
+    None: there are no more. One call examines at most `LOOKED_AT` ended jobs, so it may find none although
+    more are left. `pattern`: from `titles.pattern_of`.
     """
     numbered = {f"model_{number}": model for number, model in enumerate(models or ())}
     bounds = {"account_id": account_id, "since": since, "before": before}
@@ -131,9 +131,9 @@ def search(
     edges = [job_id for part, job_id in found if part < 0]
     ids = sorted((job_id for part, job_id in found if part >= 0), reverse=True)
     if len(ids) < FOUND_AT_ONCE:
-        # Asked afterwards, for it takes as long as the search: jobs that ended since only make it newer.
+        # Only now, because it takes as long as the search: jobs that ended since only make it newer.
         edges += [str(row["id"]) for row in tx.all(_LAST_LOOKED_AT, **bounds)]
-    # Of older jobs not all were looked at.
+    # Not all jobs older than the edge were examined.
     edge = max(edges, default="")
     ids = [job_id for job_id in ids if job_id >= edge][:FOUND_AT_ONCE]
     return ids, ids[-1] if len(ids) == FOUND_AT_ONCE else edge or None
@@ -141,8 +141,8 @@ def search(
 
 @cache
 def _found(models: int | None, has_voice: bool, has_pattern: bool) -> str:
-    """The statement of a search: its jobs, newest first in each part; as part -1 the last job that it looks
-    at of each open state that has more. Of ended jobs the index alone is read, for rows of jobs are long.
+    """The statement of a search: its jobs, newest first in each part; as part -1, for each open state with
+    more of them, the last job examined. For ended jobs only the index is read, because job rows are long.
     """
     conditions = []
     if models is not None:
@@ -157,7 +157,7 @@ def _found(models: int | None, has_voice: bool, has_pattern: bool) -> str:
     opens = [f"{_BUT_SUCCEEDED} and j.state = '{state}' {_NEWEST}" for state in _OPEN]
     looks += [f"{columns} where {each} limit {LOOKED_AT_OPEN}" for each in opens]
     edges = [f"select j.id from job j where {each} limit 1 offset {LOOKED_AT_OPEN - 1}" for each in opens]  # noqa: S608
-    # Without an order of their own, which would have all that fits sorted: an index is read backwards.
+    # Without an order of their own, for which all matches would be sorted: an index is read backwards.
     parts = [
         f"select * from (select id, {number} as part from ({look}) as looked_at_{number} {where}"  # noqa: S608
         f" limit {FOUND_AT_ONCE}) as found_{number}"
@@ -168,14 +168,14 @@ def _found(models: int | None, has_voice: bool, has_pattern: bool) -> str:
 
 
 _NEWEST = "order by j.account_id desc, j.id desc"
-# Its condition, so that this index and no other is used.
+# The condition of its index, so that this one and no other is used.
 _ENDED = f"{_OF_ACCOUNT} and j.finished_at is not null"
 _LAST_LOOKED_AT = f"select j.id from job j where {_ENDED} {_NEWEST} limit 1 offset {LOOKED_AT - 1}"  # noqa: S608
 
 
 @cache
 def _page(state: str | None, size: int) -> str:
-    """The statement for a page of all jobs, or of those in one of the states that are few."""
+    """The statement for a page of all jobs, or of those in one of the rare states."""
     condition = _OF_ACCOUNT if state is None else f"{_BUT_SUCCEEDED} and j.state = '{state}'"
     return f"{_OPERATION} where {condition} order by j.account_id desc, j.id desc limit {size}"
 
@@ -216,7 +216,7 @@ def used_models(
 def ahead(tx: Transaction, lane: str, job_id: str, limit: int) -> DeferredRecord[Counted]:
     """Queued jobs of the lane that were accepted earlier, counted up to `limit`.
 
-    The limit is part of the text, so that PostgreSQL's plan knows it even if the queue is long.
+    The limit is part of the SQL text, so that PostgreSQL's plan knows it even if the queue is long.
     """
     return records.ask(
         tx,
@@ -352,11 +352,11 @@ CLASS_BOUNDS_MS = (
     100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000,
     3_600_000, 10_800_000,
 )  # fmt: skip
-"""Times are counted between these: neither database has percentiles that the other has, too."""
+"""Times are counted in classes between these bounds: the two databases share no percentile function."""
 
 
 def _class_of(time: str, bounds: tuple[int, ...] = CLASS_BOUNDS_MS, first: int = 0) -> str:
-    """SQL for how many bounds a time has reached, found by halves: four comparisons, not sixteen."""
+    """SQL for how many bounds a time has reached, by bisection: four comparisons, not sixteen."""
     if not bounds:
         return str(first)
     half = len(bounds) // 2
@@ -385,12 +385,12 @@ _FINISHED_BY_SLOT = f"""
 
 
 def finished_by_slot(tx: Transaction, *, since_ms: int, width_ms: int, most: int) -> list[FinishedJobs]:
-    """The newest `most` jobs that ended since then, by slot, model, state and about how long it took."""
+    """The newest `most` jobs that ended since then, by slot, model, state and class of duration."""
     return records.all_records(tx, FinishedJobs, _FINISHED_BY_SLOT, since=since_ms, width=width_ms, most=most)
 
 
 def passages_of_running(tx: Transaction, *, width_ms: int) -> list[QueuePassage]:
-    """When jobs that run entered the queue and left it: as many as there are slots."""
+    """When the running jobs, at most as many as there are slots, entered the queue and left it."""
     return records.all_records(
         tx,
         QueuePassage,
@@ -401,7 +401,7 @@ def passages_of_running(tx: Transaction, *, width_ms: int) -> list[QueuePassage]
 
 
 def queued_by_id(tx: Transaction, from_id: str, characters: int) -> list[QueuedPrefix]:
-    """How many jobs wait, by the beginning of their ids' time; those before `from_id` under the empty one."""
+    """How many jobs are queued, by the prefix of their ids' time; an empty one for those before `from_id`."""
     return records.all_records(
         tx,
         QueuedPrefix,

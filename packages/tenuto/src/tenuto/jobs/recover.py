@@ -1,4 +1,4 @@
-"""What an operator does, by name, with jobs in recovery_required: list, evidence, complete, requeue, void.
+"""What a named operator can do with jobs in recovery_required: list, evidence, complete, requeue, void.
 
 Nothing here happens automatically: such a job's paid call may or may not have been made. Who decided, and
 why, is recorded in the event log and in the ledger; callers see that an operator decided, but no name.
@@ -37,7 +37,7 @@ _WHY = {
     "unsettled": "the result could not be settled",
     "unforeseen": "the service could not run the job",
 }
-"""What the caller of a job that the operator gave up reads, by why it waited."""
+"""What the caller of a job that the operator voided reads, by the reason why it waited."""
 
 
 def waiting(tx: Transaction) -> list[WaitingJob]:
@@ -46,7 +46,7 @@ def waiting(tx: Transaction) -> list[WaitingJob]:
 
 
 def evidence(tx: Transaction, job_id: str, *, now_ms: int) -> Evidence:
-    """All that is recorded of a job, and what each exit would do. Raises OperatorError without such a job."""
+    """All that is recorded about a job, and what each exit would do. OperatorError: there is no such job."""
     job_and_more = read_store.whole_job(tx, job_id)
     if job_and_more is None:
         raise OperatorError(
@@ -66,7 +66,7 @@ def evidence(tx: Transaction, job_id: str, *, now_ms: int) -> Evidence:
 
 
 def examine(database: Database, blobs: BlobStore, job_id: str, *, now_ms: int) -> Evidence:
-    """The evidence with every recorded result read again: its `bytes` are intact, damaged or missing."""
+    """The evidence, with every recorded result read to see whether it is intact, damaged or missing."""
     known = database.read(lambda tx: evidence(tx, job_id, now_ms=now_ms))
     blob_records = database.read(lambda tx: _recorded(tx, job_id))
     attempts = []
@@ -90,7 +90,7 @@ def check_recorded(database: Database, blobs: BlobStore, job_id: str) -> None:
 
 
 def fit(tx: Transaction, job_id: str, content: bytes) -> SuppliedResult:
-    """The bytes as a result of this job, which waits. Raises OperatorError when they can't be one."""
+    """The bytes as a result of this waiting job. Raises OperatorError if they can't be one."""
     job = _waits(store.locked(tx, job_id), job_id)
     kind = kinds().get(job.kind)
     if kind is None:
@@ -107,8 +107,8 @@ def fit(tx: Transaction, job_id: str, content: bytes) -> SuppliedResult:
 def complete(
     tx: Transaction, ids: Ids, job_id: str, result: RecordedResult | None, *, by: Decision, now_ms: int
 ) -> None:
-    """The call did succeed: finish with the bytes that the operator brings, or with the recorded result,
-    whose bytes the caller has looked at with `check_recorded`.
+    """The call did succeed: finish with the bytes that the operator supplies, or with the recorded result,
+    whose bytes the caller has checked with `check_recorded`.
     """
     if _is_done(tx, job_id, by, "settle", "completed"):
         return
@@ -177,8 +177,8 @@ def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, by: Decision, 
 
 
 def _is_done(tx: Transaction, job_id: str, by: Decision, type_: str, done: str) -> bool:
-    """Whether this decision was carried out before, by a try whose answer was lost: a job that it requeued
-    and that waits once more is not requeued by it again.
+    """Whether this decision was already carried out, by a request whose response was lost: a job that it
+    requeued, and that waits again since, is not requeued a second time.
     """
     store.locked(tx, job_id)
     return by.entry_id is not None and billing.is_decided(
@@ -187,7 +187,7 @@ def _is_done(tx: Transaction, job_id: str, by: Decision, type_: str, done: str) 
 
 
 def _in_recovery(tx: Transaction, job_id: str, now_ms: int) -> JobRow:
-    """The job, with its attempt ended: nothing else will settle a late result that was recorded."""
+    """The job, with its attempt ended, so that nothing else settles a result that it recorded late."""
     job = _waits(store.locked(tx, job_id), job_id)
     if job.attempt_id is not None:
         attempt_store.end_attempt(tx, job.attempt_id, "unknown", now_ms=now_ms)
@@ -220,9 +220,9 @@ def _recorded(tx: Transaction, job_id: str) -> dict[str, BlobRecord]:
 
 
 def _condition(blobs: BlobStore, record: BlobRecord | None) -> str:
-    """Whether recorded bytes are what was recorded, by size, block checksums and SHA-256.
+    """Whether the stored bytes are those recorded, by size, block checksums and SHA-256.
 
-    Raises StoreUnreachable when that cannot be known.
+    Raises StoreUnreachable when that cannot be determined.
     """
     try:
         if record is None:

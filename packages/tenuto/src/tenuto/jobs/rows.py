@@ -1,7 +1,7 @@
-"""The rows of jobs, with a sentence for each column: who sets it, when, and what if the process dies there.
+"""The rows of jobs: for each column, what sets it, when, and what happens if the process dies there.
 
 The stores here make them, from statements that select the fields of their struct. Nothing is validated: a
-damaged value is passed on as it was read, and whoever needs it checks it.
+damaged value is passed on as it was read, and the code that uses it checks it.
 """
 
 import datetime
@@ -14,89 +14,89 @@ DAY_MS = 24 * 3600 * 1000
 
 
 class JobRow(msgspec.Struct, frozen=True):
-    """A job: what was accepted, frozen, then what became of it. The row stays; only content is erased."""
+    """A job: what was accepted, frozen, and what became of it. The row stays; only content is erased."""
 
     id: str
     """Made by `submit`; ids rise with time, and order the queue."""
     account_id: str
     """Whose job it is; frozen at acceptance."""
     key_id: str
-    """The API key that submitted it; frozen at acceptance, the key may be revoked since."""
+    """The API key that submitted it; frozen at acceptance, although the key may have been revoked since."""
     kind: str
     """`speech`, `recognition` or `image`; frozen at acceptance."""
     model: str
-    """The full name; frozen at acceptance, the catalog may not have it any more."""
+    """The full name; frozen at acceptance, although the catalog may no longer have it."""
     lane: str
-    """Whose slots it takes; frozen at acceptance."""
+    """The lane whose slots it takes; frozen at acceptance."""
     state: str
-    """See `states`: every change is one conditional update in one transaction with its event, so that a death
-    leaves the state before or the state after."""
+    """See `states`: every change is one conditional update in one transaction with its event, so that a crash
+    leaves either the old state or the new one."""
     body: str
     """The accepted body, verbatim; empty once it is erased."""
     parameters: str
     """JSON object: what the engine gets, every default and reference resolved at acceptance; `{}` once it is
     erased."""
     metadata: str
-    """JSON object of the caller's own; frozen at acceptance."""
+    """The caller's own JSON object; frozen at acceptance."""
     input_artifact_ids: str
     """JSON array; frozen at acceptance."""
     characters: int
-    """How much there is to speak; frozen at acceptance, for the text may be erased."""
+    """Length of the text to speak; frozen at acceptance, because the text may be erased."""
     rerunnable: int
-    """1: its engine may run again after a lost outcome; 0: a call is metered. Frozen at acceptance."""
+    """1: it may be run again after a lost outcome; 0: calls are metered. Frozen at acceptance."""
     hold_micros: int
     """What was held at acceptance, in its transaction; freed by the settlement or the void that ends it."""
     price_micros: int
-    """The price at acceptance, by `price_unit`; later prices do not touch it."""
+    """The price at acceptance, per `price_unit`; later prices do not affect it."""
     price_unit: str
     """`job` or `audio_minute`."""
     charged_micros: int | None
-    """Set with `succeeded` and the settlement, in one transaction; null until then and in every other end."""
+    """Set with `succeeded` and the settlement, in one transaction; null before, and after any other end."""
     audio_ms: int | None
     """How much audio it made or recognised, 0 for none; set with `succeeded`, from its attempt, else null."""
     created_at: int
     deadline_at: int
     """14 days after acceptance; upkeep fails a queued job that is past it, the worker a running one."""
     not_before_at: int
-    """No claim takes it before; set when it is queued again after losses or setbacks, else 0."""
+    """No claim takes it before this time; set when it is queued again after a loss or a fault, else 0."""
     started_at: int | None
     """When its first attempt was claimed."""
     finished_at: int | None
     """When it became final."""
     attempts: int
-    """Claims so far: raised by each, in its transaction."""
+    """Claims so far: each increments it, in its transaction."""
     hosts_lost: int
-    """Attempts whose host died, or that met what nobody foresaw; raised when it is queued again. The third is
-    the last."""
+    """Attempts whose host died, or that met an unforeseen error; incremented when it is queued again. The
+    third is the last."""
     workers_lost: int
-    """Attempts whose worker was lost, without limit; raised by the rescue. They set how long it pauses."""
+    """Attempts whose worker was lost, without limit; incremented by the rescue. Determines the pause."""
     losses_shared: int
-    """Hosts lost together with other runs: from two on it runs alone."""
+    """Hosts lost while other runs were in them: from two on, it runs alone."""
     attempt_id: str | None
-    """The fence: the newest attempt, set by the claim, kept when the job ends. Whoever is not named here may
-    write nothing."""
+    """The fence: the newest attempt, set by the claim, kept when the job ends. No other attempt may write
+    anything."""
     artifact_id: str | None
     """The result; set with `succeeded`."""
     error_code: str | None
-    """Why it failed, or waits for its operator; set with that state, null again when it is queued again."""
+    """Why it failed or waits for an operator; set with that state, null again when it is queued again."""
     error_message: str | None
-    """The sentence for it."""
+    """The sentence for that code."""
     cancel_requested_at: int | None
     """When the caller cancelled it; a running attempt learns of it with its next beat, and the rescue cancels
-    the job if the worker dies before."""
+    the job if the worker dies first."""
     event_sequence: int
-    """The number of its newest event: raised by every transition, in its transaction."""
+    """The number of its newest event: incremented by every transition, in its transaction."""
     erased_at: int | None
     """When its content was erased, by its owner or the retention; the row, the key and the ledger stay."""
     title: str | None
     """What its caller recognises it by; frozen at acceptance, empty once erased. Null: an earlier version
-    accepted it, and upkeep has not named it yet."""
+    accepted it, and upkeep has not added a title yet."""
     search_text: str | None
-    """What searches look through, as `title`."""
+    """The text that searches go through; otherwise as `title`."""
     voice_id: str | None
-    """The voice that was asked for; frozen at acceptance."""
+    """The voice that was requested; frozen at acceptance."""
     traceparent: str | None
-    """Its caller's trace, as `traceparent` names one; frozen at acceptance, null if none came."""
+    """The `traceparent` that its caller sent; frozen at acceptance, null if none was sent."""
 
 
 class AttemptRow(msgspec.Struct, frozen=True):
@@ -108,19 +108,19 @@ class AttemptRow(msgspec.Struct, frozen=True):
     number: int
     """1 for the job's first; set by the claim."""
     worker_id: str
-    """Who claimed it. If that worker dies, upkeep of another one ends the attempt."""
+    """The worker that claimed it. If it dies, the upkeep of another one ends the attempt."""
     state: str
     """`running` from the claim on; `recorded` when the result is durable; `ended`: nothing more happens."""
     outcome: str | None
     """How it ended; null before. `unknown`: a late result may still be recorded."""
     beat: int
-    """Raised by the worker's heartbeat; if it stands still while a rescuer watches, the worker is dead."""
+    """Incremented by the worker's heartbeat; if it stops while a rescuer watches, the worker is dead."""
     progress: str | None
-    """JSON object: the newest progress, written with a beat. If the worker dies it stays as it was."""
+    """JSON object: the newest progress, written with a beat. If the worker dies, it stays as it was."""
     fenced_at: int | None
-    """Set, and committed, before a metered engine is called: from here on a lost outcome is not run again."""
+    """Set, and committed, before a metered engine is called: after that, a lost outcome is never rerun."""
     blob_id: str | None
-    """The recorded result, whose bytes were durable before; null before it and once it is erased."""
+    """The recorded result, whose bytes are already durable; null before that and once it is erased."""
     media_type: str | None
     """Of the recorded result."""
     result_metadata: str | None
@@ -128,13 +128,13 @@ class AttemptRow(msgspec.Struct, frozen=True):
     duration_ms: int | None
     """Of the recorded result, as it is charged; null where there is nothing to measure."""
     evidence: str | None
-    """What an operator needs to know of a bad end; null once the content is erased."""
+    """What an operator needs to know about a bad end; null once the content is erased."""
     started_at: int
     """When it was claimed."""
     ended_at: int | None
     """When it became `ended`."""
     machine: str | None
-    """Of the worker, copied by the claim: the worker's own row is forgotten in time."""
+    """Of the worker, copied by the claim: the worker's own row is eventually removed."""
     pid: int | None
     """Of the worker, likewise."""
     heard_at: int | None
@@ -142,7 +142,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
 
 
 class FencedAttempt(msgspec.Struct, frozen=True):
-    """An attempt and what its job froze, both locked: all that a transition decides by. See above."""
+    """An attempt and columns of its job, both locked: all that a transition depends on. See above."""
 
     id: str
     job_id: str
@@ -166,7 +166,7 @@ class FencedAttempt(msgspec.Struct, frozen=True):
 
 
 class AttemptKeys(msgspec.Struct, frozen=True):
-    """An attempt and its job, locked, by what identifies them: enough where nothing else can be read."""
+    """What identifies an attempt and its job, both locked: enough where nothing else can be read."""
 
     id: str
     job_id: str
@@ -175,7 +175,7 @@ class AttemptKeys(msgspec.Struct, frozen=True):
 
 
 class JobWork(msgspec.Struct, frozen=True):
-    """What a worker needs to know of a job that it claims; each column as in `JobRow`, and not yet judged."""
+    """What a worker needs to know about a job that it claims; columns as in `JobRow`, not yet checked."""
 
     kind: str
     model: str
@@ -204,7 +204,7 @@ class OwnedJob(msgspec.Struct, frozen=True):
 
 
 class CancelNoted(msgspec.Struct, frozen=True):
-    """What noting the request to cancel a running job returns."""
+    """Returned when the request to cancel a running job is recorded."""
 
     event_sequence: int
     attempt_id: str | None
@@ -235,22 +235,22 @@ class WaitingAccount(msgspec.Struct, frozen=True):
 
 
 class SlotRow(msgspec.Struct, frozen=True):
-    """A slot of a lane: made and taken away by workers as they start, as the settings say."""
+    """A slot of a lane; workers add and remove slots when they start, as the settings say."""
 
     number: int
     job_id: str | None
-    """The job that runs in it, set by the claim; null again with the end of its attempt, whoever ends it."""
+    """The job that runs in it, set by the claim; null again when its attempt ends, for whatever reason."""
 
 
 class OpenAttempt(msgspec.Struct, frozen=True):
-    """An attempt that is not over, and what is known of its worker."""
+    """An attempt that is not over, and what is known about its worker."""
 
     attempt_id: str
     job_id: str
     worker_id: str
     beat: int
     machine: str | None
-    """Null, as the lock, when the worker was forgotten meanwhile."""
+    """Null, like the lock, when the worker's row was removed meanwhile."""
     lock_name: str | None
 
 
@@ -258,12 +258,12 @@ class BoundKey(msgspec.Struct, frozen=True):
     """An idempotency key of an API key: bound with its job, in one transaction, and never released."""
 
     body_sha256: str
-    """Of the body's value: the same key with another one is a conflict."""
+    """Of the body's value: the same key with another digest is a conflict."""
     job_id: str
 
 
 class NewestKey(msgspec.Struct, frozen=True):
-    """The idempotency key that was bound last among several, and the job that it made."""
+    """The last of several idempotency keys in their order, and the job that it made."""
 
     idempotency_key: str
     job_id: str
@@ -306,7 +306,7 @@ class OperationRow(msgspec.Struct, frozen=True):
     progress: str | None
     """Of the newest attempt."""
     media_type: str | None
-    """Of the result, as all below; null where `artifact_id` is."""
+    """Of the result, like all below; null where `artifact_id` is null."""
     size_bytes: int | None
     sha256: str | None
     artifact_metadata: str | None
@@ -330,13 +330,13 @@ class EventRow(msgspec.Struct, frozen=True):
     attempt_id: str | None
     detail: str | None
     operator: str | None
-    """Who decided; null where no operator did. Callers do not see it."""
+    """The operator who decided; null where none did. Callers do not see it."""
     note: str | None
     """Why, in the operator's words; for operators only."""
 
 
 class ChunkKey(msgspec.Struct, frozen=True):
-    """Which chunk of a recording: of whose transcript, of which span of samples, and by which engine."""
+    """Identifies a chunk of a recording: for which transcript, which span of samples, by which engine."""
 
     role: str
     number: int
@@ -347,7 +347,7 @@ class ChunkKey(msgspec.Struct, frozen=True):
 
 
 class NewSegment(msgspec.Struct, frozen=True):
-    """A segment whose bytes are durable, before its row."""
+    """A segment whose bytes are durable, before its row is written."""
 
     segment_id: str
     sequence: int
@@ -356,7 +356,7 @@ class NewSegment(msgspec.Struct, frozen=True):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A piece of speech, as callers see it: written when its bytes were durable, while its job runs."""
+    """A piece of speech, as callers see it: written once its bytes are durable, while its job runs."""
 
     segment_id: str
     attempt_id: str
@@ -385,15 +385,15 @@ class JobUsage(msgspec.Struct, frozen=True):
     """The succeeded jobs of one model that one key submitted on one day."""
 
     day_number: int
-    """Since 1970, UTC."""
+    """Days since 1970, UTC."""
     model: str
     kind: str
     key_id: str
     jobs: int
     characters: int
-    """Spoken, of speech."""
+    """Characters spoken, for speech."""
     audio_ms: int
-    """Made by speech, recognised by recognition."""
+    """Audio made by speech, or recognised by recognition."""
     charged_micros: int
 
     @property
@@ -403,21 +403,21 @@ class JobUsage(msgspec.Struct, frozen=True):
 
 
 class ChargeRow(msgspec.Struct, frozen=True):
-    """What the settled jobs of one model, key or day were charged."""
+    """What the settled jobs and calls of one model, key or day were charged."""
 
     grouping: str | int
-    """The model, the key's id, or the day since 1970."""
+    """The model, the key's id, or the number of the day since 1970."""
     label: str | None
-    """The key's name, the model's name, or nothing for a day."""
+    """The key's name, the model's name, or empty for a day."""
     jobs: int
     charged_micros: int
 
 
 class FinishedJobs(msgspec.Struct, frozen=True):
-    """Jobs that ended in one slot of time, of one model, in one state, that waited and ran about as long."""
+    """Jobs of one model that ended in one time slot and state, and waited and ran about equally long."""
 
     slot: int
-    """When they ended: how many widths of a slot after 1970."""
+    """When they ended, in slot widths since 1970."""
     entered: int
     """When they were accepted, likewise."""
     left_slot: int
@@ -425,22 +425,22 @@ class FinishedJobs(msgspec.Struct, frozen=True):
     model: str
     state: str
     wait_class: int
-    """Between which of `read_store.CLASS_BOUNDS_MS` the time until they started lies; -1: never started."""
+    """The class of the time until they started, by `read_store.CLASS_BOUNDS_MS`; -1: never started."""
     run_class: int
-    """The same of the time from their start to their end."""
+    """The same for the time from start to end."""
     jobs: int
     charged_micros: int
     longest_wait_ms: int
     """Until one of them started; 0: none did. Negative if the clock was set back meanwhile."""
     longest_run_ms: int
-    """The same from its start to its end."""
+    """The same from start to end."""
 
 
 class QueuedPrefix(msgspec.Struct, frozen=True):
-    """Jobs that wait and whose ids begin alike."""
+    """Queued jobs whose ids begin with the same characters."""
 
     prefix: str
-    """Characters after `job_`: the upper bits of when they came, in milliseconds. Empty: before that."""
+    """Characters after `job_`: the upper bits of the time, in milliseconds. Empty: before the period."""
     jobs: int
 
 
@@ -469,13 +469,13 @@ class AccountLedgerLine(msgspec.Struct, frozen=True):
 
     @property
     def amount_micros(self) -> int:
-        """What its type names, as in `billing.reads`."""
+        """The amount that its type stands for, as in `billing.reads`."""
         amounts = {"hold": self.held_micros, "settle": self.revenue_micros}
         return amounts.get(self.type, self.available_micros)
 
     @property
     def note(self) -> str | None:
-        """What the operator wrote about a credit; a note about a job is for operators alone."""
+        """What the operator wrote about a credit; a note about a job is for operators only."""
         return self.operator_note if self.job_id is None else None
 
 

@@ -1,5 +1,5 @@
-"""The states of a job and the transitions between them, as data; what callers read of a failed job, and an
-operator's decision. No database, no clock.
+"""The states of a job and the transitions between them, as data; the messages that callers read about a
+failed job; an operator's decision. No database, no clock.
 
 Every transition is one named function in `lifecycle`, `submit`, `queue` or `recover`, and one event.
 """
@@ -14,7 +14,7 @@ QUEUED = "queued"
 """Accepted, durable, covered by a hold; waits for a slot. Set by submit, release and rescue."""
 
 RUNNING = "running"
-"""One attempt has it, and a slot. If the worker dies, upkeep rescues the attempt."""
+"""One attempt runs it, in a slot. If the worker dies, upkeep rescues the attempt."""
 
 SUCCEEDED = "succeeded"
 """Final: the artifact is durable and verified, the charge is settled. Never changes again."""
@@ -26,12 +26,12 @@ CANCELLED = "cancelled"
 """Final: the caller asked for it in time, the hold is voided."""
 
 RECOVERY_REQUIRED = "recovery_required"
-"""The hold stays, nothing runs again, an operator decides by name. A metered call was made and its outcome
-is unknown (the same attempt may still come back late with its result); or the job's record cannot be read; or
-its result cannot be settled; or its worker repeatedly met an unforeseen error."""
+"""The hold stays, nothing is rerun, a named operator decides. Either a metered call was made and its outcome
+is unknown (the same attempt may still report its result late), or the job's record cannot be read, or its
+result cannot be settled, or its worker repeatedly met an unforeseen error."""
 
 SUBMITTING = "submitting"
-"""Named by the contract; this server accepts in one transaction and never commits it alone."""
+"""Part of the contract; this server accepts a job in one transaction and never commits this state."""
 
 ALL = (SUBMITTING, QUEUED, RUNNING, SUCCEEDED, FAILED, CANCELLED, RECOVERY_REQUIRED)
 FINAL = frozenset({SUCCEEDED, FAILED, CANCELLED})
@@ -50,8 +50,8 @@ MAX_HOSTS_LOST = 3
 """After this many deaths or hangs of an engine's process under one job, the job is at fault and fails."""
 
 MAX_LOSSES_SHARED = 2
-"""After this many losses of a process with other runs in it, a job runs alone: the next loss is its own.
-Shared losses are never its fault."""
+"""After losing a process shared with other runs this many times, a job runs alone: the next loss is its own.
+Shared losses never count against it."""
 
 WORKERS_LOST_WITHOUT_PAUSE = 4
 FIRST_PAUSE_MS = 1_000
@@ -61,7 +61,7 @@ DEADLINE_MS = 14 * 24 * 3600 * 1000
 
 
 def pause_ms(workers_lost: int) -> int:
-    """How long a job waits after losing its nth worker: none at first, then doubling up to 10 minutes."""
+    """The pause of a job after losing its nth worker: none at first, then doubling up to 10 minutes."""
     over = workers_lost - WORKERS_LOST_WITHOUT_PAUSE
     return 0 if over <= 0 else min(MAX_PAUSE_MS, FIRST_PAUSE_MS << min(over - 1, 20))
 
@@ -95,9 +95,9 @@ def may_follow(before: str | None, event: str) -> bool:
 
 # --- what callers read about a job that did not succeed -------------------------------------------------
 #
-# A closed set of sentences, one for each cause. An exception's text is never among them: it may hold a
-# path, a secret or somebody else's words. It is stored with the attempt as evidence, for operators. An
-# engine addresses callers only by raising `InputError`.
+# A closed set of sentences, one for each cause. An exception's text is never shown: it may contain a path,
+# a secret or someone else's text. It is stored with the attempt as evidence, for operators. An engine can
+# address callers only by raising `InputError`.
 
 FailureCode = Literal[
     "engine_failed",
@@ -140,20 +140,20 @@ ReleaseReason = Literal[
     "the engine's process was ended for another reason than this job",
     "the worker's machine could not do it just now; the job is tried again",
 ]
-"""Why a job that ran was put back into the queue unharmed."""
+"""Why a running job was returned to the queue unharmed."""
 
 
 MAX_DECISION_CHARACTERS = 1000
 
 
 class Decision(Struct, frozen=True):
-    """An operator's decision: who made it, and why. Raises OperatorError when nobody is named."""
+    """An operator's decision: who made it, and why. OperatorError: no name, or a text that is too long."""
 
     operator: str
     note: str | None = None
     entry_id: str | None = None
-    """The ledger line that it writes, so that a decision whose answer was lost is carried out once. Made
-    by every edge before the operation; None: a new one each time."""
+    """The ledger line that it writes, so that a decision repeated after a lost response takes effect once.
+    Every edge makes it before the operation; None: a new one each time."""
 
     def __post_init__(self) -> None:
         if not self.operator.strip():
@@ -165,5 +165,5 @@ class Decision(Struct, frozen=True):
                 )
 
     def as_note(self, done: str) -> str:
-        """As the ledger notes it."""
+        """The note for the ledger."""
         return f"{done} by {self.operator}" + (f": {self.note}" if self.note else "")

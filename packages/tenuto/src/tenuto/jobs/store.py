@@ -1,7 +1,7 @@
 """The rows of jobs and their events. Takes a transaction, never commits.
 
-Every change of a job's state is an update that names the state (and attempt) it starts from; None
-or 0 rows means that another was first, and nothing else may then be written.
+Every change of a job's state is an update that names the state (and attempt) it starts from; None or 0 rows
+means that another transaction was first, and nothing more may then be written.
 """
 
 import msgspec
@@ -16,7 +16,7 @@ AFTER_ALL = "joc"
 """Greater than any id of a job.
 
 Queries that need an index of two columns compare both columns as a row: with an equality on the first, the
-planner could choose another index that has the same order and covers all jobs there ever were.
+planner could choose another index that has the same order and covers every job ever made.
 """
 
 
@@ -52,7 +52,7 @@ class NewJob(msgspec.Struct, frozen=True):
 
 
 def ask_bind_key(tx: Transaction, new: NewJob) -> Deferred:
-    """Bind the idempotency key to the job; no row is changed when it is bound already."""
+    """Bind the idempotency key to the job; no row is changed if it is already bound."""
     return tx.ask(
         """insert into idempotency (key_id, idempotency_key, body_sha256, job_id, created_at)
            values (:key_id, :idempotency_key, :body_sha256, :job_id, :now)
@@ -83,7 +83,7 @@ def traceparent(tx: Transaction, job_id: str) -> str | None:
 
 
 def set_waiter(tx: Transaction, job_id: str, waiter: str) -> None:
-    """The API process whose client waits for the queued job; one that is not queued stays as it is."""
+    """Record the API process whose client waits for the queued job; no effect if it is not queued."""
     tx.run(
         "update job set waited_by = :waiter where id = :job_id and state = 'queued'",
         waiter=waiter,
@@ -92,7 +92,7 @@ def set_waiter(tx: Transaction, job_id: str, waiter: str) -> None:
 
 
 def waiter(tx: Transaction, job_id: str) -> str | None:
-    """The API process that took the job over; None: it is with the one that accepted it."""
+    """The API process that took the job over; None: the one that accepted it still has it."""
     row = tx.one("select waited_by from job where id = :job_id", job_id=job_id)
     return None if row is None else row["waited_by"]
 
@@ -146,8 +146,8 @@ def add_event(
 ) -> None:
     """An event of the job; `by`: the operator who decided, which callers do not see.
 
-    Its position is never below that of the job's event before it, nor below the transaction's own number, so
-    that whoever reads in the order of positions misses nothing and sees each job's events in order (`feed`).
+    Its position is never below that of the job's previous event, nor below the transaction's own number, so
+    a reader that follows the positions misses nothing and sees each job's events in order (`feed`).
     """
     tx.do(
         """insert into event (job_id, sequence, type, attempt_id, detail, operator, note, at, account_id,
@@ -211,7 +211,7 @@ def end_queued(
 
 
 def note_cancel(tx: Transaction, job_id: str, now_ms: int) -> CancelNoted | None:
-    """The first request to cancel a running job, or None when there was one."""
+    """Record the first request to cancel a running job; None if there already was one."""
     return records.one(
         tx,
         CancelNoted,
@@ -224,7 +224,7 @@ def note_cancel(tx: Transaction, job_id: str, now_ms: int) -> CancelNoted | None
 
 
 def overdue(tx: Transaction, lane: str, now_ms: int, limit: int) -> list[str]:
-    """Queued jobs past their deadline; all jobs have as long, so none is where none of the oldest is."""
+    """Queued jobs past their deadline; all get equally long, so only the lane's oldest are examined."""
     rows = tx.all(
         """select id from (
                select id, deadline_at from job
@@ -285,7 +285,7 @@ def requeue_recovery(tx: Transaction, job_id: str) -> int | None:
 
 
 def reopen_attempt(tx: Transaction, attempt_id: str) -> int:
-    """An operator brings the result of an attempt whose outcome was unknown."""
+    """Reopen an attempt of unknown outcome that recorded a result, so that it can be settled."""
     return tx.run(
         """update attempt set state = 'recorded', outcome = null, ended_at = null
            where id = :id and state = 'ended' and outcome = 'unknown' and blob_id is not null""",
@@ -316,7 +316,7 @@ def recorded_blobs(tx: Transaction, job_id: str) -> list[str]:
 
 
 def erase_attempts(tx: Transaction, job_id: str) -> None:
-    """The evidence may quote what the engine was given."""
+    """Results and evidence are erased: the evidence may quote what the engine was given."""
     tx.run("update attempt set blob_id = null, evidence = null where job_id = :job_id", job_id=job_id)
 
 
@@ -348,8 +348,8 @@ def remove_live_text(tx: Transaction, job_id: str) -> None:
 def is_needed(tx: Transaction, account_id: str, lane: str, artifact_id: str) -> bool:
     """Whether an open job of the account has this input. Each state is looked up by an index of its own.
 
-    One statement, which sees one moment: between two, a job may go from where the second looks to where the
-    first one did.
+    One statement, so that it sees one moment: between two, a job could move to where the first has already
+    looked.
     """
     row = tx.one(
         """select 1 as one from (
@@ -382,5 +382,5 @@ def final_before(tx: Transaction, finished_before: int, limit: int) -> list[str]
 
 
 def _sequence(changed: Row | None) -> int | None:
-    """The number of the transition's event; None: another was first."""
+    """The number of the transition's event; None: another transaction was first."""
     return None if changed is None else int(changed["event_sequence"])

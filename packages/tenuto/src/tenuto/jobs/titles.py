@@ -1,6 +1,6 @@
-"""What people recognise and find a job by: its title, and the text that a search looks through.
+"""What people recognise and find a job by: its title, and the text that searches go through.
 
-Both come from what was asked, and are erased with it. Pure functions on text; knows no kinds and no tables.
+Both come from the request, and are erased with it. Pure functions on text; knows no kinds and no tables.
 """
 
 import re
@@ -12,9 +12,9 @@ SEARCHED_BYTES = 300
 an index entry has to hold it (PostgreSQL: 2,704 bytes at most)."""
 
 _LOOKED_AT = 4000
-"""Characters of a long text: enough for both, whatever white space it begins with."""
-# White space, and what a line must not have: control characters, marks that turn around the direction of the
-# rest of a page, halves of surrogate pairs.
+"""Characters that are read of a long text: enough for both, even if it begins with much white space."""
+# White space, and what a line must not contain: control characters, marks that reverse the text direction of
+# the rest of a page, lone surrogates.
 _SPACE = re.compile(
     r"[\s\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]+"
 )
@@ -25,13 +25,13 @@ _FLAGS = range(0x1F1E6, 0x1F200)
 
 
 def title_and_search_text(text: str) -> tuple[str, str]:
-    """Both of what was asked; empty if it has nothing to show."""
+    """The title and search text of a request's text; empty if it has nothing to show."""
     line = _line(text)
     return _cut(line), _folded(line[:SEARCHED_BYTES]).encode()[:SEARCHED_BYTES].decode(errors="ignore")
 
 
 def _cut(line: str) -> str:
-    """The first characters, cut between two that a reader sees as such."""
+    """The first characters, cut where a reader sees one character end."""
     if len(line) <= TITLE_CHARACTERS:
         return line
     end = TITLE_CHARACTERS - 1
@@ -41,7 +41,7 @@ def _cut(line: str) -> str:
 
 
 def pattern_of(wanted: str) -> str | None:
-    """For `like … escape '\\'` on a text to search: it contains this. None: nothing is left to look for."""
+    """For `like … escape '\\'`: the search text contains this. None: nothing is left to look for."""
     folded = _folded(_line(wanted))
     if not folded:
         return None
@@ -56,7 +56,7 @@ def _folded(line: str) -> str:
     """As searches compare it: without case, full-width forms and ligatures."""
     if line.isascii():
         return line.lower()
-    # Nearly all Chinese is normal but for these; normalising takes ten times as long as looking.
+    # Apart from these, nearly all Chinese is already normalised, and checking is ten times faster.
     for wide, narrow in _PUNCTUATION:
         line = line.replace(wide, narrow)
     if not unicodedata.is_normalized("NFKC", line):

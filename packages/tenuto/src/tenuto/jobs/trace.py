@@ -1,8 +1,8 @@
-"""The spans of a job: what its events, its rows and the processes that work on it say of its trace.
+"""The spans of a job's trace, made from its events and rows and by the processes that work on it.
 
-The events are followed as webhooks follow them (`feed`), so that no span is lost with a process, and none
-costs a transition anything. Two spans alone are measured where they happen: the request, and storing a
-result. The ids follow from the job's, so that whatever is reported twice is the same span.
+The events are followed as webhooks follow them (`feed`), so no span is lost when a process dies, and
+transitions pay nothing for them. Only two spans are measured where they happen: the request, and storing a
+result. Span ids are derived from the job's id, so a span that is reported twice is the same span.
 """
 
 import time
@@ -16,7 +16,7 @@ from tenuto.jobs.states import EVENTS, FAILED, FINAL, QUEUED, RECOVERY_REQUIRED,
 from tenuto.telemetry.spans import NS_PER_MS, Span, Submission, Trace, span_id, trace_of
 
 PAGE = 200
-"""Events that one look returns at most: three spans each, and one request to the collector."""
+"""The most events of one read: at most two spans each, sent to the collector in one request."""
 BAD_ENDS = frozenset({"failed", "host_lost", "worker_lost", "recovery_required"})
 
 
@@ -33,9 +33,9 @@ def submitted(
     replayed_by: str | None,
     now_ms: int,
 ) -> Span:
-    """The request behind a job; one that found the job there is a span within the first's.
+    """The request behind a job; a replay is a child span of the first request.
 
-    `traceparent` is the job's, `replayed_by` what identifies the later request.
+    `traceparent` is the job's; `replayed_by` identifies the replay.
     """
     trace = trace_of(job_id, traceparent)
     first = _submit_id(job_id)
@@ -70,7 +70,7 @@ def stored(claim: Claim, *, size_bytes: int, ended_ms: int, took_s: float) -> Sp
 
 
 def observe(tx: Transaction) -> tuple[str, int]:
-    """Who exports, and its beat. The first look begins at the end of what has happened."""
+    """The current exporter and its beat. The first call starts after all events so far."""
     row = feed_store.exporter(tx)
     if row is None:
         feed_store.begin_exporter(tx, feed.end(tx).after)
@@ -79,28 +79,28 @@ def observe(tx: Transaction) -> tuple[str, int]:
 
 
 def hold(tx: Transaction, holder: str, *, before: str, beat: int) -> bool:
-    """Be the exporter, or stay it, if nobody else has been quicker."""
+    """Become or remain the exporter; False: another process was first."""
     return feed_store.take_exporter(tx, holder, before, beat)
 
 
 def next_events(tx: Transaction) -> list[TracedEvent]:
-    """The events that are not spans yet."""
+    """The next events that have not been exported."""
     row = feed_store.exporter(tx)
     return [] if row is None else feed_store.traced(tx, row.mark, PAGE)
 
 
 def stand(tx: Transaction, holder: str, mark: Position) -> None:
-    """Events as far as this are spans; nothing happens if somebody else is the exporter now."""
+    """Record that events up to this one are exported; no effect if another process is now the exporter."""
     feed_store.stand_exporter(tx, holder, mark)
 
 
 def skip(tx: Transaction, holder: str) -> None:
-    """Pass over all that has happened."""
+    """Skip all events so far."""
     feed_store.stand_exporter(tx, holder, feed.end(tx).after)
 
 
 def spans_of(event: TracedEvent) -> list[Span]:
-    """What came to its end with this event: a wait, an attempt, the job."""
+    """The spans that end with this event: a wait, an attempt, the settlement."""
     trace = trace_of(event.job_id, event.traceparent)
     before, state = EVENTS.get(event.before or ""), EVENTS[event.type]
     spans = []

@@ -1,9 +1,9 @@
-"""What jobs made for an account and what they cost it, by day, model and key; the ledger with its jobs.
+"""An account's usage and charges by day, model and key; its ledger with the jobs; the operator's statistics.
 
-Read only. Days are UTC. Only jobs that succeeded count, but in the operator's statistics: how the service did
-lately, of all accounts. Those are bounded: at most `MOST_JOBS` finished jobs are added up, the newest, from
-an index. Times of waiting and running are known between two bounds (`read_store.CLASS_BOUNDS_MS`);
-percentiles are interpolated between those.
+Read only. Days are UTC. Only succeeded jobs count, except in the operator's statistics, which show how the
+service did lately, for all accounts. They are bounded: at most `MOST_JOBS` finished jobs, the newest, are
+added up, from an index. Waiting and running times are only known to lie between two bounds
+(`read_store.CLASS_BOUNDS_MS`); percentiles are interpolated between them.
 """
 
 import datetime
@@ -30,23 +30,23 @@ from tenuto.jobs.states import FAILED, SUCCEEDED
 _EPOCH = datetime.date(1970, 1, 1)
 
 MOST_JOBS = 50_000
-"""What a look adds up at most; older ones are left out, and the answer says from when on it is complete."""
+"""The most jobs that are added up; older ones are left out, see `Statistics.complete_from`."""
 SLOTS = {
     "hour": (60, 60_000, 8),
     "day": (48, 1_800_000, 7),
     "week": (56, 10_800_000, 6),
     "month": (60, 43_200_000, 6),
 }
-"""For each period how many slots of time it has, how long one is in milliseconds, and how many characters of
-an id tell the slot: jobs that wait have their time in no index but in that of their ids."""
+"""For each period the number of its time slots, the length of one in milliseconds, and how many characters of
+an id determine the slot: the time of waiting jobs is in no index other than that of their ids."""
 TIME_CHARACTERS = 10
-"""Of an id: its milliseconds."""
+"""How many characters of an id hold its time, in milliseconds."""
 
 Grouping = Literal["model", "key", "day"]
 
 
 class Charge(Struct, frozen=True):
-    """What the jobs of one model, key or day were charged."""
+    """What the jobs and calls of one model, key or day were charged."""
 
     group: str
     """The model's name, the key's id, or the day (UTC, `2026-11-21`) on which they were charged."""
@@ -66,9 +66,9 @@ def of_account(
 def charges_of_account(
     tx: Transaction, account_id: str, grouping: Grouping, *, since: datetime.date, until: datetime.date
 ) -> list[Charge]:
-    """From one day to another, both included: days in their order, models and keys by descending charge."""
+    """Charges from one day to another, both included; days in order, models and keys by descending charge."""
     since_ms, until_ms = _start_ms(since), _start_ms(until) + DAY_MS
-    # Ids contain the time and never go back, so those made under a clock that was set back are ahead of it.
+    # Ids contain the time and never go back, so those made after the clock was set back are ahead of it.
     low, high = _first_entry_id(since_ms), _first_entry_id(until_ms + DAY_MS)
     rows = store.charges(
         tx, grouping, account_id, since_ms=since_ms, until_ms=until_ms, low_id=low, high_id=high
@@ -94,7 +94,7 @@ def _start_ms(day: datetime.date) -> int:
 
 
 def _first_entry_id(at_ms: int) -> str:
-    """Below the id of every ledger line made from this moment on."""
+    """A lower bound for the ids of ledger lines made from this moment on."""
     return f"entry_{encode(at_ms << 80)}"
 
 
@@ -128,7 +128,7 @@ class Times(Struct):
 
 
 class Tally(Struct):
-    """What ended in one slot, or of one model."""
+    """The jobs that ended in one slot, or of one model."""
 
     jobs: int = 0
     succeeded: int = 0
@@ -148,16 +148,16 @@ class Tally(Struct):
 
 
 class Statistics(Struct, frozen=True):
-    """A period in slots: the first begins at `first * width_ms`."""
+    """A period divided into slots: the first begins at `first * width_ms`."""
 
     width_ms: int
     first: int
     slots: list[Tally]
     queued: list[int]
-    """How many jobs waited at the end of each slot; of the last one, now."""
+    """How many jobs were waiting at the end of each slot; for the last one, now."""
     models: dict[str, Tally]
     complete_from: int
-    """The first slot with all of its jobs: `first`, unless there were more than `MOST_JOBS`."""
+    """The first slot with all of its jobs: `first`, unless there were `MOST_JOBS` or more."""
 
 
 def statistics(tx: Transaction, period: str, *, now_ms: int) -> Statistics:
@@ -170,7 +170,7 @@ def statistics(tx: Transaction, period: str, *, now_ms: int) -> Statistics:
     slots: list[Tally] = [Tally() for _ in range(number)]
     models: dict[str, Tally] = defaultdict(Tally)
     for row in rows:
-        # A clock that was ahead put an end into a slot to come: it counts as of now.
+        # An end in a future slot comes from a clock that was ahead: it counts as now.
         slots[min(row.slot, last) - first].add(row)
         models[row.model].add(row)
     is_cut = sum(row.jobs for row in rows) >= MOST_JOBS
@@ -192,7 +192,7 @@ def statistics(tx: Transaction, period: str, *, now_ms: int) -> Statistics:
 
 
 def _began_ms(prefix: str) -> int:
-    """The first millisecond at which an id could be made whose time begins like this."""
+    """The first millisecond whose ids have a time that begins with this prefix."""
     number = 0
     for character in prefix:
         number = number * 32 + ALPHABET.index(character)

@@ -1,7 +1,7 @@
 """A child process that reads a caller's bytes: how it is started, and how its answer is read.
 
 The child is a module of this package, which confines itself (`confinement`) before it decodes: `flac_child`
-for recognition, `to_flac` for the sound files of forms.
+for recognition, `to_flac` for sound files sent in forms, `ffmpeg` for other formats.
 """
 
 import json
@@ -24,7 +24,7 @@ _log = get_logger("tenuto.media")
 
 
 class DecoderFailed(Exception):
-    """The child could not do its work, whatever the bytes are: not started, no disk space for its output."""
+    """The child could not do its work, whatever the bytes are: it did not start, or the disk is full."""
 
 
 class DecoderEnded(Exception):
@@ -32,13 +32,13 @@ class DecoderEnded(Exception):
 
 
 class NotReadable(ValueError):
-    """The file is not one that is read; the message says why, and what is."""
+    """The file cannot be read; the message says why, and what can."""
 
 
 def start_child(
     module: str, *arguments: str, source: int | BinaryIO, output: int
 ) -> "subprocess.Popen[bytes]":
-    """A child that reads from `source` and writes to the open file `output`, its first argument.
+    """Start a child that reads from `source` and writes to the open file `output`, its first argument.
 
     It gets nothing else of ours: no keys from the environment, no other file. Raises DecoderFailed.
     """
@@ -58,7 +58,7 @@ def start_child(
 
 
 def read_answer(child: "subprocess.Popen[bytes]", seconds: float) -> bytes:
-    """All that the child writes; nothing if it writes too much or takes too long, and then it is killed."""
+    """All that the child writes; if it writes too much or takes too long, nothing, and it is killed."""
     assert child.stdout is not None
     fd = child.stdout.fileno()
     poll = select.poll()
@@ -77,9 +77,9 @@ def read_answer(child: "subprocess.Popen[bytes]", seconds: float) -> bytes:
 
 
 def to_flac(source: BinaryIO, target: BinaryIO) -> int:
-    """Decode the file `source` into the empty file `target`; both are open files of the system, unbuffered.
+    """Decode the file `source` into the empty file `target`; both are real files, open and unbuffered.
 
-    Both may be written: the length in the head of a streamed WAV is filled in.
+    Both must be writable: the length in the header of a streamed WAV is filled in.
 
     Returns how many samples were written. Raises NotReadable, DecoderEnded and DecoderFailed.
     """

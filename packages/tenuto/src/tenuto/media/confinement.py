@@ -1,8 +1,8 @@
-"""A process gives up all that reading bytes and writing samples does not need. On Linux; elsewhere nothing.
+"""A process gives up all that reading bytes and writing samples does not need. Works on Linux only.
 
-Landlock takes the file system, TCP ports and other processes away, seccomp every system call that is not on a
-short list. What is open stays open, so files, libraries and modules are opened and loaded before. There is no
-way back. The packages for this are unfinished or need a library of the system, so ctypes calls the kernel.
+Landlock removes access to the file system, TCP ports and other processes; seccomp, to every system call that
+is not on a short list. What is open stays open, so files, libraries and modules are opened and loaded first.
+There is no way back. Packages for this are unfinished or need a system library, so ctypes calls the kernel.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF, _LANDLOCK_ASKS_VERSION = 444, 446, 1
-# Rights of the file system that each version of Landlock has added.
+# How many rights to the file system each version of Landlock knows.
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _TCP_RIGHTS, _SCOPES = 0b11, 0b11
 _LANDLOCK_ADD_RULE, _LANDLOCK_BENEATH, _EXECUTE, _READ_FILE = 445, 1, 1 << 0, 1 << 2
@@ -44,7 +44,7 @@ _OF_PROGRAMS = """
     gettimeofday 96 169, time 201 -, clock_getres 229 114, getuid 102 174, geteuid 107 175, getgid 104 176,
     getegid 108 177, tgkill 234 131
 """
-"""Called besides by the loader of a program that is run, and by ffmpeg. What may be opened says Landlock."""
+"""Also called by a program's loader and by ffmpeg. Landlock decides what may be opened."""
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 _CLONE_THREAD = 0x10000
 
@@ -70,8 +70,8 @@ class _Program(ctypes.Structure):
 def confine(readable: Sequence[int] = ()) -> list[str]:
     """Give up all privileges. Returns the protections that this kernel refused, each with its reason.
 
-    `readable`: open files and folders, of which what is in them may be read and run as a program, too. Then
-    the process may become another program; it never has another one beside it.
+    `readable`: open files and folders whose contents may still be read and executed. The process may then
+    become another program; it can never start one beside it.
     """
     if not sys.platform.startswith("linux"):
         return [f"{sys.platform} has neither Landlock nor seccomp"]
@@ -89,7 +89,7 @@ def confine(readable: Sequence[int] = ()) -> list[str]:
 
 
 def missing_here() -> list[str]:
-    """What `confine` could not do in a process of this machine; tried in a short-lived child."""
+    """What `confine` cannot do on this machine; tried in a short-lived child."""
     command = [sys.executable, "-m", "tenuto.media.confinement"]
     answer = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False
@@ -116,7 +116,7 @@ def _restrict_files(libc: ctypes.CDLL, readable: Sequence[int]) -> None:
 
 
 def _restrict_calls(libc: ctypes.CDLL, readable: Sequence[int]) -> None:
-    """Every other system call fails with EPERM, in all threads; those of another architecture, too."""
+    """Make every other system call fail with EPERM, in all threads; those of other architectures, too."""
     if platform.machine() not in _ARCHITECTURES:
         raise OSError(errno.ENOSYS, f"its system calls on {platform.machine()} are not known here")
     architecture, seccomp, column = _ARCHITECTURES[platform.machine()]
@@ -134,7 +134,7 @@ def _filter(architecture: int, column: int, allowed: str) -> bytes:
         number = call.split()[1 + column]
         if number != "-":
             steps += [(_EQUAL, 0, 1, int(number)), allow]
-    # glibc then starts its thread with clone, whose flags can be read here.
+    # After ENOSYS, glibc starts threads with clone, whose flags can be read here.
     steps += [(_EQUAL, 0, 1, _CLONE3[column]), absent]
     steps += [(_EQUAL, 1, 0, _CLONE[column]), refuse, (_LOAD, 0, 0, _FIRST_ARGUMENT_AT)]
     steps += [(_BITS, 0, 1, _CLONE_THREAD), allow, refuse]

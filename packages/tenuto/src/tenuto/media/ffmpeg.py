@@ -1,9 +1,9 @@
-"""Formats that libsndfile lacks, by an ffmpeg that the operator has installed: M4A, WebM and others; AAC.
+"""Formats that libsndfile lacks, through an ffmpeg that the operator installed: M4A, WebM and others; AAC.
 
-Nothing of ffmpeg comes with us. It runs as a child without any rights (`confinement`): it reads one open file
-and the libraries that it is linked with, writes one other, and has neither network nor other processes. We
+We ship no part of ffmpeg. It runs as a child without privileges (`confinement`): it reads one open file and
+the libraries that it is linked with, writes one other file, and has no network and no other processes. We
 name the format, so that no playlist is opened; memory, output and time are bounded. The command
-`python -m tenuto.media.ffmpeg FILE PROGRAM …` gives its rights up and becomes ffmpeg.
+`python -m tenuto.media.ffmpeg FILE PROGRAM …` drops its privileges and becomes ffmpeg.
 """
 
 import os
@@ -24,9 +24,9 @@ from tenuto.media.confinement import confine
 from tenuto.media.flac import MAX_DURATION_S
 
 RATE = 16_000
-"""Hz, of recordings that it decodes."""
+"""In Hz, of the recordings it decodes."""
 AAC_BITS = 64_000
-"""A second, of what it encodes."""
+"""Bits per second of what it encodes."""
 LIMIT_S = 900.0
 """After this long it is killed. Two hours of AAC take a core 20 s to decode, and 60 s to encode."""
 ENDING_S = 10.0
@@ -35,14 +35,14 @@ CPU_S = 600
 MEMORY_BYTES = 2 << 30
 """Of address space, most of it for libraries that are not used."""
 OUTPUT_BYTES = 256 << 20
-"""Two hours of samples have 220 MiB."""
+"""Two hours of samples take 220 MiB."""
 
 CONFINED = b"confined\n"
 
 FORMATS = {"mov": "M4A, MP4 or MOV", "matroska": "WebM or Matroska", "asf": "WMA", "amr": "AMR", "aac": "AAC"}
-"""What is read by it: ffmpeg's names, and those for people."""
+"""The formats it reads: ffmpeg's names for them, and those for people."""
 START_BYTES = 64
-"""Of a file, as many as `format_of` looks at."""
+"""How many of a file's first bytes `format_of` looks at."""
 _MARKS = (
     (4, b"ftyp", "mov"),
     (0, b"\x1aE\xdf\xa3", "matroska"),
@@ -62,20 +62,20 @@ _LIBRARIES = (
     ),
     *("/nix/store", "/gnu/store"),
 )
-"""Where programs find what they are linked with."""
+"""Where programs find the libraries that they are linked with."""
 
 
 def format_of(start: bytes) -> str | None:
-    """Which of `FORMATS` a file is, by its first bytes; None: another."""
+    """Which of `FORMATS` a file has, by its first bytes; None if none of them."""
     if start[:1] == b"\xff" and len(start) > 1 and start[1] & 0xF6 == 0xF0:
-        return "aac"  # ADTS; MP3 has the same first 12 bits, and a layer behind them.
+        return "aac"  # ADTS; MP3 has the same first 12 bits, but its layer is not 0.
     return next((name for at, mark, name in _MARKS if start[at:].startswith(mark)), None)
 
 
 def to_wav(program: str, form: str, source: BinaryIO, target: BinaryIO) -> None:
     """Decode the first sound in `source`, one of `FORMATS`, into the empty file `target`: 16 kHz mono PCM16.
 
-    A second more than the longest recording at most. Raises NotReadable, DecoderEnded and DecoderFailed.
+    At most a second more than the longest recording. Raises NotReadable, DecoderEnded and DecoderFailed.
     """
     sound = [
         "-map",
@@ -98,14 +98,14 @@ def to_wav(program: str, form: str, source: BinaryIO, target: BinaryIO) -> None:
 
 
 def to_aac(program: str, source: BinaryIO, target: BinaryIO) -> None:
-    """Encode the WAV `source` as AAC in ADTS. DecoderEnded, DecoderFailed."""
+    """Encode the WAV `source` as AAC in ADTS. Raises DecoderEnded and DecoderFailed."""
     way = ["-c:a", "aac", "-b:a", str(AAC_BITS), "-f", "adts"]
     if _run(program, ["-f", "wav"], way, source, target):
         raise DecoderFailed("ffmpeg could not write AAC")
 
 
 def version(program: str) -> str:
-    """The first line of what it says about itself. DecoderFailed: it does not run."""
+    """The first line of its version. DecoderFailed: it does not run."""
     try:
         done = subprocess.run([program, "-version"], capture_output=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
@@ -114,7 +114,7 @@ def version(program: str) -> str:
 
 
 def _run(program: str, before: list[str], after: list[str], source: BinaryIO, target: BinaryIO) -> int:
-    """Its exit status. Both are open files of the system; `source` is read from its start."""
+    """Run it; returns its exit status. Both are real, open files; `source` is read from its start."""
     source.seek(0)
     child = start_child(
         "tenuto.media.ffmpeg", program, *before, "--", *after, source=source, output=target.fileno()
@@ -136,7 +136,7 @@ def _run(program: str, before: list[str], after: list[str], source: BinaryIO, ta
 
 
 def main(arguments: list[str]) -> None:
-    """Become ffmpeg, without rights: `CONFINED` is written; or write why not."""
+    """Drop all privileges, write `CONFINED` and become ffmpeg; or write why not."""
     output, program, *way = arguments
     at = way.index("--")
     for what, limit in (

@@ -1,7 +1,7 @@
 """FLAC as bytes: a file's metadata, its frames and their checksums, read strictly and not decoded (RFC 9639).
 
-`Inspection` counts the samples of a file from its bytes as they arrive. A header may lie, so nothing that it
-says is used before it was compared with the frames. What only decoding reveals (samples that do not match the
+`Inspection` counts the samples of a file from its bytes as they arrive. A header may lie, so nothing it says
+is used before it has been compared with the frames. What only decoding reveals (samples that do not match the
 MD5 in the header, a frame whose coding is wrong) is not known here. Pure: knows neither files nor processes.
 """
 
@@ -13,13 +13,13 @@ from msgspec import Struct
 
 MAX_DURATION_S = 7200
 READABLE = "WAV, MP3, FLAC, Ogg (Opus, Vorbis), AIFF, AU and CAF"
-"""What `to_flac` makes a FLAC of, for people."""
+"""The formats that `to_flac` reads, for people."""
 MAX_CHANNELS = 8
 MAX_SAMPLES = MAX_DURATION_S * 192_000 * 2
 """Of all channels together: two hours of stereo at 192 kHz. More is treated as a
 decompression bomb: a few bytes that take minutes."""
 DECODED_BITS = (8, 16, 24)
-"""The sizes of a sample that the decoder reads."""
+"""The sample sizes that the decoder reads."""
 MARKER = b"fLaC"
 STREAMINFO_BYTES = 34
 MAX_BLOCKS = 1024
@@ -29,9 +29,9 @@ _LONGEST_HEAD_BYTES = 16
 """The longest header of a frame."""
 _TOTAL_BITS = 36
 _FORBIDDEN_BLOCK = 127
-# Fixed and varying sizes of blocks.
+# Of frames with fixed and with varying block sizes.
 _SYNCS = (b"\xff\xf8", b"\xff\xf9")
-# Codes of a frame's head.
+# Codes in a frame's header.
 _SIZES = {1: 192} | {n: 576 << (n - 2) for n in range(2, 6)} | {n: 256 << (n - 8) for n in range(8, 16)}
 _SIZE_BYTES = {6: 1, 7: 2}
 _RATES = dict(
@@ -40,16 +40,16 @@ _RATES = dict(
 _RATE_BYTES = {12: 1, 13: 2, 14: 2}
 _RATE_UNITS = {12: 1000, 13: 1, 14: 10}
 _MORE_BYTES = [0] * 0x80 + [-1] * 0x40 + [1] * 0x20 + [2] * 0x10 + [3] * 8 + [4] * 4 + [5, 5, 6, -1]
-"""Of a coded number, by its first byte; -1: none begins so."""
+"""How many bytes follow the first one of a coded number; -1: none begins with it."""
 _BITS = {1: 8, 2: 12, 4: 16, 5: 20, 6: 24, 7: 32}
 
 
 class FlacInvalid(ValueError):
-    """The bytes are not a FLAC that is accepted; the message says why."""
+    """The bytes are not an acceptable FLAC; the message says why."""
 
 
 class FlacSummary(Struct, frozen=True):
-    """What a file contains, whatever its head says."""
+    """What a file contains, whatever its header says."""
 
     sample_rate: int
     channels: int
@@ -63,7 +63,7 @@ class FlacSummary(Struct, frozen=True):
 
 
 class StreamInfo(Struct, frozen=True):
-    """The stream as its head describes it; only rate, channels and bits are needed to decode it."""
+    """The stream as its header describes it; only rate, channels and bits are needed to decode it."""
 
     sample_rate: int
     channels: int
@@ -87,8 +87,8 @@ class _FrameHead(Struct, frozen=True):
 
 
 class Inspection:
-    """Reads one file from its first byte to its last; `finish` returns what it contains or raises the reason
-    for refusing it. Nothing is decoded, and memory does not grow with the file.
+    """Reads one file from its first byte to its last, without decoding it and in constant memory.
+    `finish` returns what it contains or raises the reason for refusing it.
     """
 
     def __init__(self) -> None:
@@ -96,7 +96,7 @@ class Inspection:
         self._info: StreamInfo | None = None
         self._walk: _FrameWalk | None = None
         self._refusal: FlacInvalid | None = None
-        """The first one; what comes behind it is not looked at."""
+        """The first one; what comes after it is not looked at."""
 
     def add(self, content: bytes) -> None:
         """The next bytes."""
@@ -132,7 +132,7 @@ class Inspection:
 
 
 class Metadata:
-    """The blocks before the first frame, read as they arrive; all but STREAMINFO are passed over."""
+    """The blocks before the first frame, read as they arrive; all but STREAMINFO are skipped."""
 
     def __init__(self) -> None:
         self.stream_info_bytes = b""
@@ -140,10 +140,10 @@ class Metadata:
         self._is_marked = self._is_last = False
         self._blocks = 0
         self._passing_bytes = 0
-        """Of a block, still to come."""
+        """How many bytes of the current block are still to come."""
 
     def add(self, content: bytes) -> bytes | None:
-        """Read the next bytes; returns those behind the last block once it has come. Raises FlacInvalid."""
+        """Read the next bytes; returns those after the last block once it is complete. Raises FlacInvalid."""
         known = self._rest + content
         at = self._marker(known)
         while at is not None:
@@ -161,7 +161,7 @@ class Metadata:
         return None
 
     def refuse_end(self) -> NoReturn:
-        """The file ends here, before its first frame. Raises FlacInvalid."""
+        """Raise FlacInvalid: the file ends here, before its first frame."""
         if not self._is_marked:
             raise FlacInvalid("it does not begin as a FLAC file does")
         raise FlacInvalid("it is cut off in its metadata")
@@ -171,7 +171,7 @@ class Metadata:
         return _stream_info(self.stream_info_bytes)
 
     def _marker(self, known: bytes) -> int | None:
-        """Where the blocks go on; None while the marker is not complete."""
+        """Where the blocks continue; None while the marker is incomplete."""
         if self._is_marked:
             return 0
         if not MARKER.startswith(known[: len(MARKER)]):
@@ -180,7 +180,7 @@ class Metadata:
         return len(MARKER) if self._is_marked else None
 
     def _block(self, known: bytes, at: int) -> int | None:
-        """Begin the block that stands there; None while its head, or STREAMINFO, is not complete."""
+        """Begin the block at `at`; None while its header, or STREAMINFO, is incomplete."""
         head = known[at : at + 4]
         if len(head) < 4:
             return None
@@ -203,7 +203,7 @@ class Metadata:
 
 
 def _head_pattern(sync: bytes) -> re.Pattern[bytes]:
-    """The first four bytes of a head, without the values that the format reserves or forbids."""
+    """The first four bytes of a frame's header, without values that the format reserves or forbids."""
     sizes_and_rates = (size << 4 | rate for size in range(1, 16) for rate in range(15))
     layouts = (channels << 4 | bits << 1 for channels in range(11) for bits in range(8) if bits != 3)
     pattern = sync + b"[%b][%b]" % tuple(
@@ -219,7 +219,7 @@ class _FrameWalk:
     """Follows a stream of frames from its first byte; raises FlacInvalid as soon as one is out of place.
 
     A frame does not state its length. It ends where the CRC-16 of all its bytes is zero and another frame's
-    head begins, or the file ends. Each byte enters one checksum once, so the cost is linear in the size of
+    header begins, or the file ends. Each byte enters one checksum once, so the cost is linear in the size of
     the file, whatever it contains.
     """
 
@@ -232,7 +232,7 @@ class _FrameWalk:
         self._pattern = _FIXED
         self._next = 0
         self._crc = 0
-        """Of the bytes of the current frame that were looked at; zero before the first."""
+        """The checksum of the current frame so far; zero before the first."""
         self._rest = b""
 
     def add(self, content: bytes) -> None:
@@ -243,14 +243,14 @@ class _FrameWalk:
         self._rest = known[self._walk(known, max(0, len(known) - _LONGEST_HEAD_BYTES)) :]
 
     def finish(self) -> int:
-        """All bytes have come: how many samples per channel they hold."""
+        """After the last byte: how many samples per channel the stream holds."""
         size, padded = len(self._rest), self._rest + bytes(_LONGEST_HEAD_BYTES)
         if self._first is None:
             if not size:
                 raise FlacInvalid("it holds no audio")
             self._begin_first(padded)
         self._walk(padded, size)
-        # Zeros behind a frame do not change a checksum of zero, and no frame ends with so many.
+        # Zeros after a frame do not change a checksum of zero, and no frame ends with so many.
         if self._crc != 0 or self._rest == bytes(_LONGEST_HEAD_BYTES):
             raise FlacInvalid("a frame is damaged or cut off, or followed by other data")
         return self.samples
@@ -264,7 +264,7 @@ class _FrameWalk:
             self._pattern = _VARYING
 
     def _walk(self, known: bytes, end: int) -> int:
-        """Look at all bytes before `end`, which lies a head's length or more before the end of `known`."""
+        """Look at all bytes before `end`, which is a header's length or more before the end of `known`."""
         if self._first is None:
             return 0
         at = 0
@@ -286,7 +286,7 @@ class _FrameWalk:
         if head is None:
             return
         if head.number != self._next:
-            # By chance samples may look like this, but hardly so and also like the frames of this file.
+            # By chance samples may look like a header, but hardly like one of this file's frames, too.
             if head.frames == first.frames and _disagreement(head, self._info) is None:
                 raise FlacInvalid("a frame is missing, or stands in the wrong place")
             return
@@ -301,7 +301,7 @@ class _FrameWalk:
 
 
 def with_unknown_total(stream_info: bytes) -> bytes:
-    """A head of STREAMINFO alone, with an unknown number of samples: a decoder then reads to the very end."""
+    """A header of only STREAMINFO, with an unknown number of samples: decoders then read to the very end."""
     unknown = bytearray(stream_info)
     unknown[13] &= 0xF0
     unknown[14:18] = bytes(4)
@@ -317,7 +317,7 @@ def check_length(info: StreamInfo, frames: int) -> None:
 
 
 def _frame_head(content: bytes, at: int) -> _FrameHead | None:
-    """The frame's head that begins there; None unless there is one whose checksum is right."""
+    """The frame header at `at`; None unless there is one whose checksum is right."""
     if content[at : at + 2] not in _SYNCS or len(content) < at + 6:
         return None
     size_code, rate_code = content[at + 2] >> 4, content[at + 2] & 0xF
@@ -371,7 +371,7 @@ def _stream_info(content: bytes) -> StreamInfo:
 
 
 def _coded_number(content: bytes, at: int) -> tuple[int, int]:
-    """A number of up to 36 bits, coded as UTF-8 codes characters, and where it ends; 0 if it is not valid."""
+    """A number of up to 36 bits, coded like a UTF-8 character, and where it ends: 0 if it is invalid."""
     first = content[at]
     more = _MORE_BYTES[first]
     if more < 0:

@@ -1,9 +1,9 @@
-"""The child process that decodes one FLAC from its standard input, confined and limited by itself.
+"""The child process that decodes one FLAC from its standard input; it confines and limits itself.
 
-`python -m tenuto.media.flac_child FILE DURATION_MS` writes what it decodes to the open file with that number,
+`python -m tenuto.media.flac_child FILE DURATION_MS` writes what it decodes to the open file of that number,
 as 16 kHz mono PCM16, and plans where the recording is cut into chunks: at quiet places, with an overlap. Its
-answer, or the reason for refusing the file, is one line of JSON on its standard output. Nothing else hands a
-caller's bytes to a native library.
+answer, or the reason for refusing the file, is one line of JSON on its standard output. Only such children
+hand a caller's bytes to a native library.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from tenuto.media.confinement import confine
 from tenuto.media.flac import FlacInvalid, StreamInfo
 
 RATE = 16_000
-"""Hz, of the samples that it writes."""
+"""In Hz, of the samples that it writes."""
 START_CPU_S = 5
 SAMPLES_PER_CPU_S = 10_000_000
 """Of all channels together. Measured: 45 to 150 million; a slower file was crafted to be slow."""
@@ -39,9 +39,9 @@ _LEAST_FRONT_BYTES = 64
 """Audio needed at the start, because the decoder first probes the format."""
 
 FRAME_S = 0.02
-"""Loudness is measured for each of these frames."""
+"""The length of the frames whose loudness is measured."""
 LONGEST_WHOLE_S = 600
-"""A recording that is not longer stays whole; chunks are about as long at most."""
+"""A recording no longer than this stays whole; chunks are at most about this long."""
 SEARCH_S = 20.0
 """How far from its even position a cut may be moved, in either direction."""
 OVERLAP_S = (5.0, 10.0)
@@ -55,7 +55,7 @@ _NARROW_BYTES, _WIDE_BYTES = 2, 4
 class Input:
     """Standard input as a file for the decoder, which reads forwards only.
 
-    What is put in front replaces what was read before, and can be read twice.
+    What is put in front replaces what has been read so far, and can be read twice.
     """
 
     def __init__(self, fd: int) -> None:
@@ -111,12 +111,12 @@ class Stream(soundfile.SoundFile):  # type: ignore[misc]
     """The decoder."""
 
     def seekable(self) -> bool:
-        """Or soundfile would seek after every read, which for FLAC is a search."""
+        """False, or soundfile would seek after every read, which for FLAC is a search."""
         return False
 
 
 class Digest:
-    """The MD5 of decoded samples, compared at the end with that of the head, if it has one.
+    """The MD5 of decoded samples, compared at the end with the header's, if it has one.
 
     A block is hashed in a thread while the next one is decoded.
     """
@@ -132,9 +132,9 @@ class Digest:
         self.sample_bytes = _NARROW_BYTES if self.dtype == "int16" else _WIDE_BYTES
 
     def add(self, samples: memoryview) -> None:
-        """The next samples, full scale in 16 or 32 bits, of which the head counts the upper ones.
+        """The next samples, full scale in 16 or 32 bits, of which the file's own bits are the upper ones.
 
-        They stay as they are until the call after the next.
+        They must not change before the next call has returned.
         """
         if self._is_wanted:
             self._wait()
@@ -234,7 +234,7 @@ def plan_chunks(loudness: Sequence[float], duration_s: float) -> list[tuple[floa
 
 
 def _quietest(loudness: Sequence[float], start_s: float, end_s: float) -> float:
-    """The middle of the quietest 0.3 seconds whose middle lies there; of several, that nearest to the middle.
+    """The middle of the quietest 0.3 seconds centred in this span; of several, the one nearest its middle.
 
     A multiple of 20 ms, so that it falls between two samples of any rate that is a multiple of 50 Hz.
     """
@@ -282,7 +282,7 @@ def decode(source: Input, output: int, duration_ms: int) -> dict[str, Any]:
     info = metadata.stream_info()
     longest = duration_ms * info.sample_rate // 1000
     _limit_processor_time(longest * info.channels)
-    # Only what is native reads a caller's bytes in ways that we do not know; it has not seen any yet.
+    # Only native code reads a caller's bytes in ways that we do not know; it has not seen any yet.
     unconfined = confine()
     source.put_in_front(flac.with_unknown_total(metadata.stream_info_bytes) + start)
     digest, pcm = Digest(info), Pcm(info, output)
@@ -297,15 +297,15 @@ def decode(source: Input, output: int, duration_ms: int) -> dict[str, Any]:
 
 
 def _limit_processor_time(samples: int) -> None:
-    """Whatever the bytes are, decoding a second of sound may take only so long."""
+    """Limit the processor time to what so many samples may take, whatever the bytes are."""
     limit_s = START_CPU_S + samples // SAMPLES_PER_CPU_S
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))
 
 
 def _decode_frames(source: Input, info: StreamInfo, longest: int, digest: Digest, pcm: Pcm) -> int:
-    """How many frames were decoded; all were digested and written."""
+    """Decode, digest and write all frames; returns how many there were."""
     frame_bytes = digest.sample_bytes * info.channels
-    # Two, in turns: the digest works on one while the next is decoded.
+    # Two in turn: the digest works on one while the next is decoded.
     blocks = [memoryview(bytearray(BLOCK_BYTES // frame_bytes * frame_bytes)) for _ in range(2)]
     frames = 0
     try:

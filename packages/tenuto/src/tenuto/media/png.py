@@ -1,8 +1,8 @@
 """PNG files, read with nothing taken on trust.
 
-They come from engines: every chunk is compared with its checksum, the image data are unpacked within the size
-that the header declares, and nothing may follow the end. Pixel values are not checked. Decision 0038
-says why this is not Pillow.
+They come from engines: every chunk's checksum is verified, the image data are unpacked within the size that
+the header declares, and nothing may follow the end. Pixel values are not checked. Decision 0038 says why
+this is not Pillow.
 """
 
 import struct
@@ -18,7 +18,7 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_CHUNKS = 4096
 
 _CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
-"""Channels of the colour types with 8 bits a channel; palettes are not made by any engine."""
+"""Channels of the colour types with 8 bits a channel; no engine makes palettes."""
 
 _HEADER = struct.Struct(">IIBBBBB")
 _CHUNK = struct.Struct(">I4s")
@@ -57,7 +57,7 @@ def read_png(content: bytes) -> Png:
             _require(not len(chunk), "its end holds something")
             ended = True
         else:
-            # A capital letter says that a file can't be shown without understanding the chunk.
+            # A capital first letter marks a chunk that must be understood to show the file.
             _require(not name[:1].isupper(), f"its chunk {name.decode('ascii')} is not understood")
         data_over = bool(packed) and name != b"IDAT"
     _require(ended, "it has no end")
@@ -99,7 +99,7 @@ def _header(chunk: memoryview) -> Png:
 
 
 def _check_data(png: Png, packed: list[memoryview]) -> None:
-    """Unpack the data: as many bytes as the header says, each row with a valid filter. Raises PngInvalid."""
+    """Unpack the data: exactly the bytes that the header says, with valid filters. Raises PngInvalid."""
     row_bytes = 1 + png.width * png.channels
     expected = row_bytes * png.height
     unpacker = zlib.decompressobj()

@@ -1,8 +1,8 @@
 """Renditions: stored sound as MP3, Opus, FLAC, WAV or raw PCM, stored images as JPEG or WebP.
 
-Made in bounded memory: LAME writes MP3 (LGPL, by `lameenc`), libsndfile Opus and FLAC (LGPL, a part of the
+Made in bounded memory: LAME writes MP3 (LGPL, through `lameenc`), libsndfile Opus and FLAC (LGPL, part of the
 `soundfile` wheel), soxr changes sample rates, Pillow writes images. A rendition is never stored: it is made
-from the verified artifact whenever somebody asks for it.
+from the verified artifact each time it is requested.
 """
 
 import io
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BLOCK_FRAMES = 1 << 16
-"""Frames that are in memory at once."""
+"""How many frames are in memory at once."""
 PCM_RATE = 24_000
-"""Of raw PCM, in Hz: the rate that OpenAI's speech has, since nothing in the bytes says it."""
+"""Of raw PCM, in Hz: the rate of OpenAI's speech, since the bytes do not state it."""
 MP3_KBITS = ((32_000, 160), (16_000, 80), (0, 40))
-"""Bit rates of MP3 by the lowest sample rate that has them: in the middle of what the format has there."""
+"""MP3 bit rates, after the lowest sample rate that has each: in the middle of the format's range there."""
 MP3_EFFORT = 5
-"""LAME's `quality`, from 0 (slowest) to 9: as good as its own default to the ear, in a quarter of the time
-that libsndfile's LAME takes, whose effort cannot be chosen (decision 0049)."""
+"""LAME's `quality`, from 0 (slowest) to 9: as good as its default to the ear, in a quarter of the time that
+libsndfile's LAME takes, whose effort cannot be chosen (decision 0049)."""
 _LONGEST_WAV = 2**32 - 1 - HEADER_BYTES
 _CUT_SHORT = "it ends before its own header says"
 
@@ -43,13 +43,13 @@ class AudioForm(Struct, frozen=True):
     name: str
     media_type: str
     container: str = ""
-    """libsndfile's name of the file format, and below of its encoding; empty: it does not write this form."""
+    """libsndfile's name for the file format, and below for its encoding; empty: it does not write this."""
     encoding: str = ""
     rates: tuple[int, ...] = ()
-    """Sample rates that the form has; none: any. Sound of another rate gets the next higher one."""
+    """Sample rates that the form allows; none: any. Sound at another rate gets the next higher one."""
 
     def rate_for(self, rate: int) -> int:
-        """The sample rate in which sound of `rate` is written."""
+        """The sample rate at which sound at `rate` is written."""
         if not self.rates or rate in self.rates:
             return rate
         return next((higher for higher in self.rates if higher > rate), self.rates[-1])
@@ -71,12 +71,12 @@ AUDIO_FORMS = {
 
 
 AAC = AudioForm("aac", "audio/aac")
-"""Written by `media.ffmpeg` alone."""
+"""Written only by `media.ffmpeg`."""
 
 
 def load_libraries() -> None:
-    """Import what the first rendition would import. A process that lacks descriptors halfway through its
-    first import of numpy cannot import it again. Takes about 0.15 s and 14 MiB.
+    """Import what the first rendition would import; takes about 0.15 s and 14 MiB.
+    A process that runs out of descriptors during its first import of numpy cannot import it again.
     """
     import lameenc
     import numpy
@@ -89,7 +89,7 @@ def load_libraries() -> None:
 
 
 def write_audio(form: AudioForm, sources: Sequence[BinaryIO], sink: BinaryIO) -> None:
-    """Write the sound of the sources, one after another, sample to sample, to an empty seekable sink.
+    """Write the sound of the sources, one after another without a gap, to an empty seekable sink.
 
     Sources are PCM16 WAV files at their start, all of one sample rate and number of channels; NotRenderable
     if they are not, or if the form cannot hold so much. What the sources and the sink raise is raised. PCM is
@@ -112,7 +112,7 @@ class Spans(Struct, frozen=True):
     start: bytes
     """What comes before the samples."""
     spans: list[tuple[int, int]]
-    """From where up to where in each source its samples are."""
+    """Where the samples of each source start and end in it."""
 
 
 def spans_of(form: AudioForm, sources: Sequence[BinaryIO]) -> Spans | None:
@@ -132,15 +132,15 @@ def spans_of(form: AudioForm, sources: Sequence[BinaryIO]) -> Spans | None:
 
 
 def read_sound(source: BinaryIO) -> "tuple[int, int, Iterator[np.ndarray[Any, Any]]]":
-    """Sample rate, channels and frames of a PCM16 WAV at its start. NotRenderable."""
+    """Sample rate, channels and frames of a PCM16 WAV at its start. Raises NotRenderable."""
     opened = _opened(source)
     return opened.rate, opened.channels, _blocks([opened])
 
 
 class SoundWriter:
-    """Sound in a form other than WAV, written block by block to a sink that may be read meanwhile; a context.
+    """Writes sound in a form other than WAV, block by block, to a sink that may be read meanwhile.
 
-    FLAC alone changes what it has written, at the end. Raises NotRenderable, and what the sink raises.
+    Use it in a `with`. Only FLAC, at its end, changes what it wrote. Raises NotRenderable and sink errors.
     """
 
     def __init__(self, form: AudioForm, rate: int, channels: int, sink: BinaryIO) -> None:
@@ -162,11 +162,11 @@ class SoundWriter:
         self._encoder.close()
 
     def write(self, block: "np.ndarray[Any, Any]") -> None:
-        """Frames as int16, in the shape (frames, channels)."""
+        """Write frames of int16, in the shape (frames, channels)."""
         self._write(block if self._resampler is None else self._resampler.resample_chunk(block))
 
     def finish(self) -> None:
-        """What the encoder still holds; nothing can be written after it."""
+        """Write what the encoder still holds; nothing can be written afterwards."""
         import numpy as np
 
         if self._resampler is not None:
@@ -187,11 +187,11 @@ class _Encoder(Protocol):
         """Write what is still held, once."""
 
     def close(self) -> None:
-        """Free what is held; again is allowed."""
+        """Free what is held; may be called again."""
 
 
 class _Raw:
-    """Samples alone, of one channel."""
+    """Bare samples of one channel."""
 
     def __init__(self, sink: BinaryIO) -> None:
         self._sink = sink
@@ -207,10 +207,10 @@ class _Raw:
 
 
 class _Lame:
-    """MP3 of a constant bit rate.
+    """MP3 at a constant bit rate.
 
-    Without the frame in which LAME notes the length of the whole: files that are joined would end for many
-    players where the first one's note says, and a constant bit rate needs none.
+    Without the frame in which LAME notes the total length: many players would end joined files at the length
+    that the first one notes, and a constant bit rate needs no such note.
     """
 
     def __init__(self, rate: int, channels: int, sink: BinaryIO) -> None:
@@ -262,7 +262,7 @@ class _Libsndfile:
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
-        """Raise what libsndfile met in the sink, which it cannot."""
+        """Raise the sink's error, which libsndfile cannot pass on."""
         import soundfile
 
         try:
@@ -275,7 +275,7 @@ class _Libsndfile:
 
 
 class _Guard:
-    """A file for libsndfile, whose callbacks may not raise: it keeps the error, and seems to have ended."""
+    """A file for libsndfile, whose callbacks must not raise: it keeps the error, and seems to have ended."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -301,7 +301,7 @@ class _Guard:
 
 
 class _Source(Struct, frozen=True):
-    """A WAV file of which the header was read."""
+    """A WAV file whose header has been read."""
 
     file: BinaryIO
     rate: int
@@ -311,7 +311,7 @@ class _Source(Struct, frozen=True):
 
 
 def _all_opened(files: Sequence[BinaryIO]) -> list[_Source]:
-    """NotRenderable: they are not of one sample rate and number of channels."""
+    """Open all files. NotRenderable: they differ in sample rate or number of channels."""
     opened = [_opened(file) for file in files]
     if len({(each.rate, each.channels) for each in opened}) > 1:
         raise NotRenderable("its parts have different sample rates or channels")
@@ -319,7 +319,7 @@ def _all_opened(files: Sequence[BinaryIO]) -> list[_Source]:
 
 
 def _opened(file: BinaryIO) -> _Source:
-    """Read the header of a WAV that `read_pcm16_wav` accepted before. NotRenderable: it is another file."""
+    """Read the header of a WAV that `read_pcm16_wav` accepted before. NotRenderable: it is something else."""
     rate = channels = 0
     riff, _, wave = struct.unpack("<4sI4s", _read(file, 12))
     if (riff, wave) != (b"RIFF", b"WAVE"):
@@ -350,7 +350,7 @@ def _blocks(opened: Sequence[_Source]) -> "Iterator[np.ndarray[Any, Any]]":
 
 
 def _read(file: BinaryIO, size_bytes: int) -> bytes:
-    """So many bytes. NotRenderable: the file ends before."""
+    """Read exactly this many bytes. NotRenderable: the file ends sooner."""
     pieces = []
     while size_bytes:
         piece = file.read(size_bytes)
@@ -362,7 +362,7 @@ def _read(file: BinaryIO, size_bytes: int) -> bytes:
 
 
 def _resampler(rate: int, wanted: int, channels: int) -> Any:
-    """What changes the sample rate; None where it stays."""
+    """What changes the sample rate; None if it stays."""
     if rate == wanted:
         return None
     import soxr
@@ -381,7 +381,7 @@ def _write_wav(blocks: Any, rate: int, channels: int, sink: BinaryIO) -> None:
 
 
 def _wav_header(size_bytes: int, rate: int, channels: int) -> bytes:
-    """The header of so many bytes of samples. NotRenderable."""
+    """The header for this many bytes of samples. NotRenderable: there are too many."""
     if size_bytes > _LONGEST_WAV:
         raise NotRenderable("it is longer than a WAV file can be; choose another format")
     header = bytearray(pcm16_wav(b"", rate, channels))
@@ -407,7 +407,7 @@ class ImageForm(Struct, frozen=True):
     name: str
     media_type: str
     has_alpha: bool
-    """Whether it keeps what is transparent; otherwise that becomes white."""
+    """Whether it keeps transparency; otherwise transparent pixels become white."""
 
 
 PNG = ImageForm("png", "image/png", True)
@@ -418,13 +418,13 @@ IMAGE_FORMS = {
 
 
 def write_image(form: ImageForm, source: BinaryIO, sink: BinaryIO) -> None:
-    """Write a PNG in another form. It and its pixels are in memory, as large as `media.png` allows.
+    """Write a PNG in another form. The file and its pixels are in memory, as large as `media.png` allows.
 
-    Raises NotRenderable; what the source and the sink raise is raised.
+    Raises NotRenderable, and what the source and the sink raise.
     """
     from PIL import Image, UnidentifiedImageError
 
-    # Pillow judges nothing: `media.png` has read the whole file before it became a result (decision 0038).
+    # Pillow validates nothing: `media.png` read the whole file before it became a result (decision 0038).
     content = io.BytesIO(source.read())
     try:
         with Image.open(content, formats=["PNG"]) as picture:

@@ -1,7 +1,7 @@
-"""The child process that makes a 16 kHz mono FLAC of any usual sound file, confined and limited by itself.
+"""The child process that makes a 16 kHz mono FLAC of any common sound file; it confines and limits itself.
 
-`python -m tenuto.media.to_flac FILE` decodes its standard input, a file, into the open file with that number,
-and answers with one line of JSON. What kind of file it is says its content, never its name. Memory does not
+`python -m tenuto.media.to_flac FILE` decodes its standard input, a file, into the open file of that number,
+and answers with one line of JSON. Its format is recognised by its content, never by its name. Memory does not
 grow with the file, and time only with the sound in it. `media.child` is the parent's side.
 """
 
@@ -24,15 +24,15 @@ from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, READABLE
 from tenuto.media.wav import MAX_CHUNKS
 
 RATE = 16_000
-"""Hz, of what it writes."""
+"""In Hz, of what it writes."""
 RATES = (1_000, 384_000)
-"""Hz, of what it reads, from and to."""
+"""In Hz, the lowest and the highest that it reads."""
 BLOCK_FRAMES = 1 << 16
-"""Decoded at once."""
+"""How many frames are decoded at once."""
 MEMORY_BYTES = 1 << 30
 """Of address space, most of it the libraries' own; a block of samples takes 2 MiB at most."""
 OUTPUT_BYTES = 256 << 20
-"""Two hours of samples that no coding could make smaller have 220 MiB."""
+"""Two hours of incompressible samples take 220 MiB."""
 START_CPU_S = 10.0
 """For a file's head; libsndfile also reads the whole of an MP3 first, to learn its length."""
 SAMPLES_PER_CPU_S = 2_000_000
@@ -41,7 +41,7 @@ MAX_CPU_S = 600
 WATCH_S = 0.2
 
 _FORMATS = frozenset(("WAV", "WAVEX", "RF64", "W64", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"))
-"""libsndfile's names of them."""
+"""The formats that are read, by libsndfile's names."""
 _BEGINNINGS = (
     *(b"RIFF", b"RIFX", b"RF64", b"riff", b"FORM", b"fLaC", b"OggS", b"ID3", b".snd", b"dns.", b"caff"),
     *(bytes((0xFF, second)) for second in range(0xE0, 0x100)),
@@ -50,11 +50,11 @@ _BEGINNINGS = (
 
 
 class _Refused(Exception):
-    """The file is not one that is read; the message says why, and what is."""
+    """The file cannot be read; the message says why, and what can."""
 
 
 class _Full(Exception):
-    """There is no space for what is decoded."""
+    """There is no space for the decoded audio."""
 
 
 class _Watch:
@@ -94,7 +94,7 @@ class _Stream(soundfile.SoundFile):  # type: ignore[misc]
     """The decoder."""
 
     def seekable(self) -> bool:
-        """Or soundfile would seek after every read."""
+        """False, or soundfile would seek after every read."""
         return False
 
 
@@ -126,9 +126,9 @@ def _check_beginning(content: bytes) -> None:
 
 
 def _complete_header() -> None:
-    """Give a WAV the length of its samples if its header says 0 and more follows: to the end of the file.
+    """If a WAV's header gives its samples the length 0 and more follows, set it to the end of the file.
 
-    Recorders that cannot go back leave 0 there. libsndfile reads any other wrong length as the end by itself.
+    Recorders that cannot seek back leave 0. With any other wrong length, libsndfile itself reads to the end.
     """
     size_bytes = os.fstat(0).st_size
     riff = os.pread(0, 12, 0)
@@ -164,7 +164,7 @@ def _check_head(stream: soundfile.SoundFile) -> None:
 
 
 def _copy(stream: soundfile.SoundFile, sink: soundfile.SoundFile, watch: _Watch) -> tuple[int, int]:
-    """Mix, resample and write all samples; how many frames were read, and written."""
+    """Mix, resample and write all samples; returns how many frames were read, and written."""
     resampler = None
     if stream.samplerate != RATE:
         resampler = soxr.ResampleStream(stream.samplerate, RATE, 1, dtype="float32")
@@ -179,7 +179,7 @@ def _copy(stream: soundfile.SoundFile, sink: soundfile.SoundFile, watch: _Watch)
         mono = block[:count].mean(axis=1, dtype=np.float32)
         if resampler is not None:
             mono = resampler.resample_chunk(mono, last=count < BLOCK_FRAMES)
-        # Floats in a file need not be sound: neither numbers nor within full scale.
+        # Floats in a file need not be sound: they may be NaN, or beyond full scale.
         whole = np.nan_to_num(mono, posinf=1, neginf=-1).clip(-1, 1) * (1 << 15)
         written += _write(sink, np.rint(whole).clip(-(1 << 15), (1 << 15) - 1).astype(np.int16))
     return frames, written

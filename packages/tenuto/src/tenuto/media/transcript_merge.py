@@ -1,7 +1,7 @@
 """One transcript from the transcripts of overlapping chunks of a recording. Pure: knows no engine and no job.
 
 Two chunks are joined at the longest run of words that both transcripts have in the seconds that they share,
-as text, with its times as a check: two runs over the same sound agree on words better than on times.
+compared as text with times as a check: two runs over the same sound agree on words better than on times.
 Scripts without spaces are compared by character. Each word of the shared seconds appears once, times are
 those of the whole recording, speakers keep one label throughout, and what has no words (music, silence)
 continues across the cut.
@@ -24,14 +24,14 @@ from msgspec import Struct
 Segment = dict[str, Any]
 
 TOUCHING_S = 0.25
-"""Segments without words that are this near to the cut from both sides, of one type, are one."""
+"""Segments of one type, without words, that come this near to the cut from both sides are one."""
 SAME_SPEAKER = 0.75
 """The minimum score to treat two labels as one speaker: the cosine, plus a bonus for overlapping speech."""
 SHARED_WEIGHT = 0.3
 """What speaking together throughout the shared seconds adds to a score."""
 TIME_TOLERANCE_S = 3.0
-"""Two equal words this far apart are two words. A word's time is read off its place in its segment, and may
-be some seconds out in a long segment with pauses."""
+"""Two equal words further apart are two words. A word's time is estimated from its place in its segment, and
+may be some seconds off in a long segment with pauses."""
 
 # Thai, Lao, Myanmar, Khmer, kana, Han: no spaces between words, so a character stands for a word.
 _SPACELESS = (
@@ -46,7 +46,7 @@ _WITHOUT_SPACES = ((0x2E80, 0x312F), (0x31A0, 0xA4CF), (0xF900, 0xFAFF), (0xFE30
 class ChunkTranscript(Struct, frozen=True):
     """What an engine wrote about the seconds from `start_s` to `end_s` of a recording.
 
-    `value["segments"]` have `start`, `end` (seconds from `start_s`) and `text`; of the first role also
+    `value["segments"]` have `start`, `end` (seconds from `start_s`) and `text`; for `merge_segment_text` also
     `speaker` and `type`, and `value["speakers"]` has an embedding for each speaker. `value["language"]` is a
     code or None. `value["warnings"]` are sentences.
     """
@@ -97,9 +97,9 @@ def merge_word_timestamps(chunks: Sequence[ChunkTranscript]) -> Merged:
 
 
 def joined(texts: Iterable[str]) -> Iterator[str]:
-    """The pieces of one text from the texts of segments: a space between two, unless a script has none there.
+    """The pieces of one text from the texts of segments: a space between two, unless their script has none.
 
-    What is written behind a piece does not change it. Every text has something other than white space.
+    What follows a piece does not change it. Every text must hold something other than white space.
     """
     before = ""
     for words in texts:
@@ -114,7 +114,7 @@ def _has_no_spaces(mark: str) -> bool:
 
 
 def _absolute(chunk: ChunkTranscript) -> list[Segment]:
-    """A chunk's segments on the timeline of the whole, sorted, inside the chunk."""
+    """A chunk's segments on the timeline of the whole, sorted, clipped to the chunk."""
     length_s = chunk.end_s - chunk.start_s
     return sorted(
         (
@@ -133,7 +133,7 @@ def _absolute(chunk: ChunkTranscript) -> list[Segment]:
 def _joined(
     earlier: list[Segment], later: list[Segment], later_starts_s: float, earlier_ends_s: float
 ) -> list[Segment]:
-    """Both transcripts, what they share once. Where the chunks share nothing, one after the other."""
+    """Both transcripts, with what they share once; one after the other if the chunks do not overlap."""
     if earlier_ends_s <= later_starts_s:
         return earlier + later
     worded, other_worded = _with_text(earlier), _with_text(later)
@@ -144,7 +144,7 @@ def _joined(
         rest = behind.pop(0)
         before[-1] |= {"end": rest["end"], "text": before[-1]["text"] + rest["text"]}
     elif before and behind and before[-1]["end"] > behind[0]["start"]:
-        # Two engines' runs differ by some hundredths of a second about where a word ends.
+        # Two runs may differ by some hundredths of a second on where a word ends.
         before[-1]["end"] = max(before[-1]["start"], behind[0]["start"])
     wordless = _wordless(earlier, later, splice.at_s)
     return sorted([*before, *behind, *wordless], key=lambda one: (one["start"], one["end"]))
@@ -155,7 +155,7 @@ def _with_text(segments: list[Segment]) -> list[Segment]:
 
 
 def _up_to(segments: list[Segment], cut: _CutPoint) -> list[Segment]:
-    """All before the cut; a segment that it divides ends there, with the space before the cut."""
+    """All before the cut; a segment that it divides ends there, including the space before the cut."""
     before = segments[: cut.segment]
     if cut.offset:
         divided = segments[cut.segment]
@@ -222,7 +222,7 @@ def _finished(segments: list[Segment], end_s: float) -> list[Segment]:
 
 
 def _warnings(chunks: Sequence[ChunkTranscript]) -> list[str]:
-    """Each with the seconds that it is about, if there are several chunks."""
+    """All warnings, each with the seconds that it is about if there are several chunks."""
     return [
         f"{chunk.start_s:.3f}-{chunk.end_s:.3f} s: {warning}" if len(chunks) > 1 else warning
         for chunk in chunks
@@ -242,7 +242,7 @@ def _language(chunks: Sequence[ChunkTranscript]) -> str | None:
 
 
 class _Speakers:
-    """Everybody who has spoken so far, numbered from 0 in the order of their chunks."""
+    """All speakers so far, numbered from 0 in the order of their chunks."""
 
     def __init__(self) -> None:
         self._sums: list[list[float]] = []
@@ -274,7 +274,7 @@ class _Speakers:
         embeddings: Mapping[str, Sequence[float]],
         shared: Mapping[tuple[str, int], float],
     ) -> dict[str, int]:
-        """The best pairs first; nobody is paired twice, as the labels of one chunk are different people."""
+        """Pair the best matches first; none is paired twice, as one chunk's labels are different people."""
         scores = sorted(
             (
                 (_cosine(embeddings.get(label, ()), known) + SHARED_WEIGHT * shared.get((label, number), 0.0))
@@ -300,7 +300,7 @@ class _Speakers:
 
 
 def _shared(chunk: Sequence[Segment], before: Sequence[Segment]) -> dict[tuple[str, int], float]:
-    """For each label and number, the share of the label's seconds beside `before` in which both speak."""
+    """For each label and number, the share of the label's seconds alongside `before` in which both speak."""
     together: dict[tuple[str, int], float] = {}
     beside: dict[str, float] = {}
     end_s = max((segment["end"] for segment in before), default=0.0)
@@ -338,19 +338,19 @@ class _Splice(Struct, frozen=True):
     right: _CutPoint
     at_s: float
     matched: bool
-    """Whether both are the same word."""
+    """Whether both are at the same word."""
 
 
 class _Word(Struct, frozen=True):
     key: str
-    """How it is compared: without case and marks."""
+    """How it is compared: without case and punctuation."""
     cut: _CutPoint
 
 
 def _find_splice(
     earlier: Sequence[Segment], later: Sequence[Segment], start_s: float, end_s: float
 ) -> _Splice:
-    """Where two transcripts in absolute time are joined that share the seconds from `start_s` to `end_s`.
+    """Where to join two transcripts, in absolute time, that share the seconds from `start_s` to `end_s`.
 
     Both are sorted by start. Segments without text are ignored.
     """
@@ -370,7 +370,7 @@ def _find_splice(
 
 
 def _words(segments: Sequence[Segment], start_s: float, end_s: float) -> list[_Word]:
-    """The words of all segments that touch the shared seconds, marks alone left out."""
+    """The words of all segments that touch the shared seconds, without bare punctuation."""
     return [
         word
         for index, segment in enumerate(segments)
@@ -392,7 +392,7 @@ def _segment_words(index: int, segment: Segment) -> Iterator[_Word]:
 def _common_run(left: Sequence[_Word], right: Sequence[_Word], middle: float) -> tuple[int, int, int] | None:
     """The longest run of equal words: where it starts in each, and how many words it has.
 
-    Of runs of one length, the one whose times agree best, then the one nearest to the middle.
+    Of equally long runs, the one whose times agree best, then the one nearest to the middle.
     """
     runs: list[tuple[int, int, int]] = []
     for shift in range(-len(left) + 1, len(right)):

@@ -21,7 +21,7 @@ BYTES_PER_SAMPLE = 2
 MAX_CHUNKS = 64
 
 QUIET = 130
-"""The loudest quiet sample."""
+"""The largest absolute value of a quiet sample."""
 LONG_MS = 450
 KEPT_MS = 350
 
@@ -96,7 +96,7 @@ def read_pcm16_wav(content: bytes) -> Wav:
     """The format and frames of a PCM16 WAV file: RIFF, 1–2 channels, 8–192 kHz, perhaps without any frame.
 
     Exactly one `fmt ` chunk (PCM, or EXTENSIBLE of PCM) stands before exactly one `data` chunk; others are
-    passed over. All sizes must agree with the bytes. Raises WavInvalid otherwise.
+    skipped. All sizes must agree with the bytes. Raises WavInvalid otherwise.
     """
     sample_rate = channels = 0
     frames: memoryview | None = None
@@ -127,7 +127,7 @@ class Shortened(Struct, frozen=True):
 
 
 def is_quiet(wav: Wav) -> bool:
-    """Whether no sample of the file is loud; one without samples is quiet."""
+    """Whether no sample of the file is loud; a file without samples is quiet."""
     import numpy as np
 
     samples = np.frombuffer(wav.frames, dtype="<i2")
@@ -235,7 +235,7 @@ def _printable(name: bytes) -> str:
 
 
 def _remaining(frames: "np.ndarray[Any, Any]", starts: Any, lengths: Any, kept_frames: int) -> list[Any]:
-    """The pieces that stay: of each run half of `kept_frames` before the cut, half behind."""
+    """The pieces that stay: of each run, half of `kept_frames` before the cut, half after it."""
     pieces, position = [], 0
     head = kept_frames // 2
     for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):

@@ -1,5 +1,5 @@
-"""Spans and metrics for a collector of the operator's. It knows no job: what a span says, `jobs.trace` knows.
+"""Spans and metrics for the operator's collector. Knows no jobs: `jobs.trace` decides what a span says.
 
-`spans` is what everybody may import; `otlp` imports OpenTelemetry (the extra `otel`), so that only a process
-that exports may import it.
+Any module may import `spans`; `otlp` imports OpenTelemetry (the extra `otel`), so only a process that exports
+may import it.
 """

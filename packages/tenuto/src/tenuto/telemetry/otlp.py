@@ -1,6 +1,6 @@
-"""The way to a collector, by OTLP over HTTP, with OpenTelemetry's SDK. Imported by processes that export.
+"""Exports to a collector, by OTLP over HTTP, with OpenTelemetry's SDK. Imported by processes that export.
 
-Its own variables (`OTEL_…`) hold for headers, certificates, timeouts, sampling and the resource.
+The SDK's variables (`OTEL_…`) apply to headers, certificates, timeouts, sampling and the resource.
 """
 
 import logging
@@ -36,22 +36,22 @@ STOP_S = 2.0
 SCHEDULE_MS = 1_000
 """How long after its end a span is sent, unless `OTEL_BSP_SCHEDULE_DELAY` says otherwise."""
 METRICS_MS = 60_000
-"""Between two exports of metrics, unless `OTEL_METRIC_EXPORT_INTERVAL` says otherwise."""
+"""The time between two exports of metrics, unless `OTEL_METRIC_EXPORT_INTERVAL` says otherwise."""
 MAX_REASON = 300
-"""Characters of what the library says of a failure."""
+"""How many characters are kept of what the library says of a failure."""
 SCOPE = "tenuto"
 _UNKNOWN: Any = None
-"""Left out of what is sent: prometheus_client does not count it."""
+"""Left out of what is sent: prometheus_client does not record it."""
 _CUMULATIVE = points.AggregationTemporality.CUMULATIVE
 
 _log = get_logger("tenuto.telemetry")
 
 
 class Telemetry:
-    """One process's way to the collector. Used from any thread."""
+    """One process's exports to the collector. Used from any thread."""
 
     def __init__(self, endpoint: str, process: str, clock: Clock) -> None:
-        """`endpoint`: the collector's base address; `process`: which of ours this is."""
+        """`endpoint`: the collector's base address; `process`: which of our processes this is."""
         self._clock = clock
         self._endpoint = endpoint.rstrip("/")
         self._resource = _resource(process)
@@ -69,7 +69,7 @@ class Telemetry:
         self._stopping = threading.Event()
 
     def traceparent(self, values: Sequence[bytes]) -> str | None:
-        """A header's values in the form that is stored; None if there is none, or it is not valid."""
+        """The header in the form that is stored; None if it is missing, repeated or invalid."""
         if len(values) != 1 or not values[0].isascii():
             return None
         context = self._propagator.extract({"traceparent": values[0].decode("ascii")})
@@ -87,7 +87,7 @@ class Telemetry:
             log_failure(_log, "telemetry.failed", error)
 
     def export(self, spans: Iterable[Span]) -> bool:
-        """Send spans now, within 10 s or `OTEL_EXPORTER_OTLP_TIMEOUT`; whether they were taken."""
+        """Send spans now, within 10 s or `OTEL_EXPORTER_OTLP_TIMEOUT`; returns whether they were accepted."""
         readable = self._readable(spans)
         return not readable or self._exporter.export(readable) is SpanExportResult.SUCCESS
 
@@ -96,14 +96,14 @@ class Telemetry:
         threading.Thread(target=self._push, args=(registry,), name="otlp-metrics", daemon=True).start()
 
     def stop(self) -> None:
-        """Send what is left, for as long as a process that stops may wait."""
+        """Send what is left, for at most `STOP_S`."""
         self._stopping.set()
         last = threading.Thread(target=self._batches.shutdown, name="otlp-last", daemon=True)
         last.start()
         last.join(STOP_S)
 
     def _readable(self, spans: Iterable[Span]) -> list[ReadableSpan]:
-        """The spans as the SDK makes them, without those of traces that are not sampled."""
+        """The spans in the SDK's form, without those of traces that are not sampled."""
         with self._ended.collected() as ended:
             for span in spans:
                 if not self._is_sampled(span.trace):
@@ -139,7 +139,7 @@ class Telemetry:
 
 
 class _GivenIds(IdGenerator):
-    """Gives the next span of this thread the ids that it has."""
+    """Gives this thread's next span the ids that it already has."""
 
     def __init__(self) -> None:
         self._local = threading.local()
@@ -172,7 +172,7 @@ class _Ended(SpanProcessor):
 
 
 class _Library(logging.Handler):
-    """What OpenTelemetry would log again and again: the last of it is the reason in our own line."""
+    """Holds back what OpenTelemetry would log again and again; our own log line gives the last as reason."""
 
     last = ""
 
@@ -188,7 +188,7 @@ def _hold_back_library() -> _Library:
 
 
 class _Outages:
-    """Logs once that the collector does not take a signal, and once that it does again."""
+    """Logs once that the collector does not accept a signal, and once that it does again."""
 
     def __init__(self, library: _Library) -> None:
         self._library = library
@@ -206,7 +206,7 @@ class _Outages:
 
 
 class _Exporter(SpanExporter):
-    """Sends spans in one request at a time, and notes how it went."""
+    """Sends spans in one request at a time, and notes the outcome."""
 
     def __init__(self, exporter: SpanExporter, outages: _Outages) -> None:
         self._exporter, self._outages = exporter, outages
@@ -223,7 +223,7 @@ class _Exporter(SpanExporter):
 
 
 def _within(trace_id: int, parent_id: int | None, *, is_sampled: bool) -> Context:
-    """The context of a span's parent, or of none; never what the thread's own context says."""
+    """The context of a span with this parent, or with none; never the thread's own."""
     if parent_id is None:
         return api.set_span_in_context(api.INVALID_SPAN, Context())
     flags = api.TraceFlags(api.TraceFlags.SAMPLED if is_sampled else api.TraceFlags.DEFAULT)
@@ -232,7 +232,7 @@ def _within(trace_id: int, parent_id: int | None, *, is_sampled: bool) -> Contex
 
 
 def _resource(process: str) -> Resource:
-    """Which process reports; the operator's variables win."""
+    """Which process reports; the operator's variables override it."""
     host = socket.gethostname()
     own: dict[str, Any] = {
         "service.name": "tenuto",
@@ -276,7 +276,7 @@ def _metric(family: Metric, now_ns: int) -> points.Metric:
 
 
 def _distributions(family: Metric, now_ns: int) -> list[points.HistogramDataPoint]:
-    """A point for each set of labels; prometheus_client counts up to a bound, OpenTelemetry between two."""
+    """A point for each set of labels. prometheus_client counts up to a bound, OpenTelemetry between two."""
     made = []
     began = {_key(one.labels): int(one.value * 1e9) for one in _named(family, "_created")}
     sums = {_key(one.labels): one.value for one in _named(family, "_sum")}

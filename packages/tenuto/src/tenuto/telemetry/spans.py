@@ -1,4 +1,4 @@
-"""A span before it is exported, and the ids of traces and spans. Without OpenTelemetry."""
+"""A span before it is exported, and the ids of traces and spans. Does not need OpenTelemetry."""
 
 import hashlib
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ class Span(Struct, frozen=True):
     is_server: bool = False
     """Whether it answers a request."""
     error: str | None = None
-    """A word of ours, never a text of a caller or an engine."""
+    """A word of our own, never text from a caller or an engine."""
 
 
 class Submission(Struct, frozen=True):
@@ -62,12 +62,12 @@ class Submission(Struct, frozen=True):
 
 
 def span_id(*names: str | int) -> int:
-    """The id of what these names identify: who reports it a second time reports the same span."""
+    """The id of what these names identify: reporting it a second time reports the same span."""
     return _hashed(8, *names)
 
 
 def trace_of(job_id: str, traceparent: str | None) -> Trace:
-    """The trace of a job: its caller's, as it was stored, or one of its own, which follows from its id."""
+    """The trace of a job: its caller's, as it was stored, or one of its own, derived from its id."""
     if traceparent is None:
         return Trace(_hashed(16, "trace", job_id), None, is_sampled=True)
     _, trace_id, parent_id, flags = traceparent.split("-")

@@ -1,1 +1,1 @@
-"""Voices: fixed recordings under ids, and which of them an account prefers."""
+"""Voices: fixed recordings with ids, and which of them an account prefers."""

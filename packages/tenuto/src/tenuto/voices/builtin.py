@@ -1,7 +1,7 @@
 """The voices that ship with the program: read from `builtin.toml`, installed when the API starts.
 
-An id follows from a voice's number and the SHA-256 of its recording: another recording is another voice. The
-number stands where other ids have their time, so built-in voices are listed first, in the table's order.
+An id is derived from a voice's number and the SHA-256 of its recording: another recording is another voice.
+The number stands where other ids have their time, so built-in voices are listed first, in the table's order.
 Nothing here writes bytes: `bootstrap` does, then adds the voices that were missing.
 """
 
@@ -25,7 +25,7 @@ from tenuto.voices import store
 from tenuto.voices.store import NewVoice
 
 _OF_A_READER = ("reader", "source", "licence")
-"""What a recording of a person says of itself."""
+"""What the table says of a person's recording."""
 _AS_KNOWN = ("gender", "accent")
 """How a voice sounds, where that is known."""
 
@@ -67,7 +67,7 @@ def voice_id(number: int, sha256: str) -> str:
 
 
 def missing(tx: Transaction, voices: list[BuiltIn]) -> list[BuiltIn]:
-    """Those whose bytes and rows are not there yet."""
+    """The voices that are not installed yet."""
     there = {stored.id for stored in store.built_ins(tx)}
     return [voice for voice in voices if voice.voice_id not in there]
 
@@ -77,7 +77,7 @@ def install(
 ) -> None:
     """Add the voices whose recordings are durable now, retire built-in ones that are not in the table.
 
-    May be done again, and by several processes at once: the bytes of whoever is later are swept.
+    May be repeated, and done by several processes at once: the bytes of the later ones are swept.
     """
     for voice in voices:
         if voice.voice_id in recordings:

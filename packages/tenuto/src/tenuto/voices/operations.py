@@ -1,7 +1,7 @@
 """What can be done with voices: list, read, open, create, rename, delete, prefer, bind to a job.
 
-Everybody's voices have no account; an own voice exists for its account alone. Which models a caller may use
-is the edge's question. The bytes of a recording are durable before any function here is called.
+Everybody's voices have no account; an own voice exists only for its account. Which models a caller may use
+is decided at the edge. The bytes of a recording are durable before any function here is called.
 """
 
 import json
@@ -33,7 +33,7 @@ _log = get_logger("tenuto.voices")
 
 
 class Audio(msgspec.Struct, frozen=True):
-    """A voice's recording, as a download of it will be."""
+    """A voice's recording, as it is downloaded."""
 
     size_bytes: int
     sha256: str
@@ -120,9 +120,9 @@ def create(
     key: UploadKey | None,
     now_ms: int,
 ) -> str:
-    """A voice of an uploaded recording; returns its id.
+    """Create a voice from an uploaded recording; returns its id.
 
-    If the key made a voice before, it is that voice's id; then the new bytes are left to the sweep.
+    If the key made a voice before, returns that voice's id and leaves the new bytes to the sweep.
     """
     if key is not None:
         first = uploads.bind_upload(
@@ -156,7 +156,7 @@ def create(
 
 
 def find_upload(tx: Transaction, *, account_id: str, key: UploadKey) -> Voice | None:
-    """The voice that this upload made before. IdempotencyConflict, or Erased when it was deleted."""
+    """The voice that this upload made before. IdempotencyConflict, or Erased if it was deleted."""
     voice_id = uploads.find_upload(
         tx, key_id=key.key_id, idempotency_key=key.idempotency_key, request_sha256=key.request_sha256
     )
@@ -172,14 +172,14 @@ def uploaded(tx: Transaction, *, account_id: str, voice_id: str) -> Voice:
 
 
 def rename(tx: Transaction, *, account_id: str, voice_id: str, name: str) -> Voice:
-    """An own voice under another name. NotFound for all others: no caller changes everybody's voices."""
+    """Rename an own voice. NotFound for all others: no caller changes everybody's voices."""
     if store.rename(tx, voice_id, account_id, name) == 0:
         raise NotFound
     return get(tx, account_id=account_id, voice_id=voice_id)
 
 
 def delete(tx: Transaction, *, account_id: str, voice_id: str) -> None:
-    """An own voice and every preference for it go; accepted jobs keep its recording to their end."""
+    """Delete an own voice and every preference for it; accepted jobs keep its recording to their end."""
     if not store.lock_own_voice(tx, voice_id, account_id):
         raise NotFound
     store.remove(tx, voice_id)
@@ -188,7 +188,7 @@ def delete(tx: Transaction, *, account_id: str, voice_id: str) -> None:
 def save_preference(
     tx: Transaction, *, account_id: str, content_account: str, voice_id: str, now_ms: int
 ) -> Preference:
-    """The choice of one content account. InvalidRequest for a voice that can't be one."""
+    """Save the choice of one content account. InvalidRequest for a voice that can't be chosen."""
     fault = usability_fault(tx, account_id=account_id, voice_id=voice_id, param="voice_id", speaks=True)
     if fault is None and bind(tx, account_id=account_id, voice_id=voice_id) is None:
         fault = unknown_voice("voice_id")
@@ -229,7 +229,7 @@ def unknown_voice(param: str) -> Fault:
 
 
 def bind(tx: Transaction, *, account_id: str, voice_id: str) -> BoundVoice | None:
-    """A voice that stays until this transaction ends; None: it is gone. ArtifactUnavailable if damaged."""
+    """A voice, kept until this transaction ends; None: it is gone. ArtifactUnavailable if damaged."""
     voice = store.voice(tx, voice_id, account_id)
     # Everybody's voices stay for ever; a lock would make every submission write to their rows.
     if voice is None or (voice.account_id is not None and not store.hold_voice(tx, voice_id, account_id)):

@@ -10,17 +10,17 @@ class VoiceRow(msgspec.Struct, frozen=True):
     """A voice together with the record of its recording."""
 
     id: str
-    """Of a built-in voice it follows from the recording; any other is new."""
+    """A built-in voice's is derived from its number and recording; any other is new."""
     account_id: str | None
-    """Whose own voice it is; null: everybody's."""
+    """The account whose own voice it is; null: everybody's."""
     kind: str
     """shared, official, emotion or own."""
     name: str
-    """Set by whoever uploads the voice, and replaced when the account renames it."""
+    """Set when the voice is uploaded, and replaced when the account renames it."""
     languages: str
     """JSON list of the languages that it was made for; empty: not known."""
     default_parameters: str
-    """JSON object of parameters that hold where a job gives none."""
+    """JSON object of the parameters used where a job gives none."""
     profile: str
     """JSON object for the engine: `style` and `emotion`. Empty: the recording says all."""
     profile_version: str | None
@@ -55,35 +55,35 @@ class VoiceName(msgspec.Struct, frozen=True):
 
 
 class LibraryVoiceRow(msgspec.Struct, frozen=True):
-    """A voice in the operator's list; what has no sentence here is as in `VoiceRow`."""
+    """A voice in the operator's list; fields without a docstring are as in `VoiceRow`."""
 
     id: str
     account_name: str | None
-    """Whose own voice it is, by the name at the time of reading; null: everybody's."""
+    """The account whose own voice it is, by its current name; null: everybody's."""
     kind: str
     name: str
     languages: str
     duration_ms: int
     created_at: int
     retired_at: int | None
-    """As in `BuiltInRow`; null for all that is not built in."""
+    """As in `BuiltInRow`; null for any voice that is not built in."""
 
 
 class BuiltInRow(msgspec.Struct, frozen=True):
     """A voice that shipped with this program or with an earlier one."""
 
     id: str
-    """Follows from its number in the table and its recording: another recording is another voice."""
+    """Derived from its number in the table and its recording: another recording is another voice."""
     retired_at: int | None
-    """Set by the start of a program that no longer has the voice, null again by one that has. A retired voice
-    is not listed; jobs may still name it."""
+    """Set when a program without the voice starts; null again once one with it starts.
+    A retired voice is not listed; jobs may still name it."""
 
 
 class PreferenceRow(msgspec.Struct, frozen=True):
     """The voice that an account chose for one of its content accounts."""
 
     content_account: str
-    """The account's own word; '' is the general default."""
+    """A name of the account's choice; '' is the general default."""
     voice_id: str
     """The last choice. Deleting the voice removes the row in the same transaction."""
     updated_at: int

@@ -17,7 +17,7 @@ MAX_RECORDING_S = 15
 MAX_CONTENT_ACCOUNT_CHARACTERS = 200
 MAX_VOICE_ID_CHARACTERS = 100
 
-# RFC 8187: a charset, perhaps a language, and the name percent-encoded.
+# RFC 8187: a charset, an optional language, and the percent-encoded name.
 _EXTENDED = re.compile(rb"utf-8'[A-Za-z0-9-]*'([!#$&+.^_`|~A-Za-z0-9%-]*)\Z", re.IGNORECASE)
 _PERCENT = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})*\Z", re.DOTALL)
 
@@ -25,7 +25,7 @@ _PERCENT = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})*\Z", re.DOTALL)
 def decode_name(header: bytes) -> str | None:
     """The name in a header; None if its bytes are not UTF-8.
 
-    Percent-encoded where every `%` is followed by two hex digits and the result is UTF-8, by itself or in
+    Percent-decoded if every `%` is followed by two hex digits and the result is UTF-8, by itself or in
     RFC 8187's form `UTF-8''NAME`; else as it stands.
     """
     extended = _EXTENDED.match(header)

@@ -28,7 +28,7 @@ _LISTED = f"""{_VOICES}
 
 
 class NewVoice(Struct, frozen=True):
-    """A voice's row, but for its moment; JSON is text."""
+    """A voice's row without its time of creation; JSON is text."""
 
     voice_id: str
     account_id: str | None
@@ -67,7 +67,7 @@ def voices(tx: Transaction, account_id: str, after: str, limit: int) -> list[Voi
 
 
 def names(tx: Transaction, account_id: str) -> list[VoiceName]:
-    """Those that speak; emotion references do not."""
+    """The voices that can speak; emotion references cannot."""
     return records.all_records(
         tx,
         VoiceName,
@@ -135,7 +135,7 @@ def lock_own_voice(tx: Transaction, voice_id: str, account_id: str) -> bool:
 
 
 def remove(tx: Transaction, voice_id: str) -> None:
-    """The voice, and every preference for it."""
+    """Delete the voice and every preference for it."""
     tx.do("delete from voice_preference where voice_id = :id", id=voice_id)
     tx.do("delete from voice where id = :id", id=voice_id)
 
@@ -167,7 +167,7 @@ def preferences(tx: Transaction, account_id: str, limit: int) -> list[Preference
 
 
 def count_other_preferences(tx: Transaction, account_id: str, content_account: str) -> int:
-    """How many content accounts have a preference beside this one."""
+    """How many other content accounts have a preference."""
     row = tx.one(
         """select count(*) as others from voice_preference
            where account_id = :account_id and content_account <> :content_account""",

@@ -1,6 +1,6 @@
 """The studio's route table, and the headers that all its answers have.
 
-`/web/v1/…` is the API once more, by the same handlers; only who calls is found in another way.
+`/web/v1/…` is the API again, with the same code; only the caller is identified in another way.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -74,7 +74,7 @@ PAGES = (
     "/operator/{page}",
     "/operator/{page}/{id}",
 )
-"""Paths that the pages themselves distinguish."""
+"""The studio's paths; one page serves all of them and routes them itself."""
 
 _EVERYWHERE = [
     (b"x-content-type-options", b"nosniff"),
@@ -82,7 +82,7 @@ _EVERYWHERE = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
 ]
-# With `no-referrer` browsers would send `Origin: null` with forms: that could be another site's.
+# With `no-referrer`, browsers would send `Origin: null` with forms, which could be another site's.
 PAGE_HEADERS = [
     *_EVERYWHERE,
     (
@@ -96,7 +96,7 @@ PAGE_HEADERS = [
 ]
 ANSWER_HEADERS = [
     *_EVERYWHERE,
-    # Opened by itself, a file that somebody uploaded runs nothing and loads nothing.
+    # An uploaded file that is opened by itself can run and load nothing.
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'; sandbox"),
 ]
 
@@ -140,9 +140,9 @@ def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> As
 
 
 def below(base: str, app: Asgi) -> Asgi:
-    """The application as it is seen below a prefix. A proxy may take the prefix off, or leave it to us.
+    """The application under a path prefix, which a proxy may strip or leave to us.
 
-    So health answers without it, too. A location in an answer is one for people outside.
+    So the probes answer without it, too. A `Location` in an answer includes the prefix.
     """
     if not base:
         return app
@@ -179,7 +179,7 @@ def _tables(studio: Studio) -> dict[str, dict[str, Handler]]:
 
 
 def _guarded(studio: Studio, handlers: Mapping[str, Handler]) -> dict[str, Handler]:
-    """The handlers behind the one door: nothing is read of a request that another site's page makes."""
+    """The same methods behind one guard: nothing is read of a request that another site's page made."""
 
     def guard(handler: Handler) -> Handler:
         async def guarded(call: Call) -> Answer | None:
@@ -192,14 +192,14 @@ def _guarded(studio: Studio, handlers: Mapping[str, Handler]) -> dict[str, Handl
 
 
 def _is_navigation(scope: Any) -> bool:
-    """Whether somebody typed this path or followed a link: they get a page that says what is wrong."""
+    """Whether a person opened this path in a browser, and should get a page that says what is wrong."""
     if scope["method"] not in SAFE:
         return False
     return any(name == b"accept" and b"text/html" in value for name, value in scope["headers"])
 
 
 def _with_headers(send: Any, headers: list[tuple[bytes, bytes]], *, private: bool = False) -> Any:
-    """Answers get these headers too. What is private is kept by no cache but, with an ETag, the browser's."""
+    """A `send` that adds these headers. Only browsers may cache private answers, and only with an ETag."""
 
     async def sent(message: Any) -> None:
         if message["type"] == "http.response.start":
@@ -215,5 +215,5 @@ def _with_headers(send: Any, headers: list[tuple[bytes, bytes]], *, private: boo
 
 
 def _here(name: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """A header as it is, except a location in the API, which is here under /web."""
+    """The header unchanged, except that a `Location` in the API gets the prefix /web."""
     return (name, b"/web" + value) if name == b"location" and value.startswith(b"/v1/") else (name, value)

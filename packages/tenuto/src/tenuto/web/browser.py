@@ -1,7 +1,7 @@
 """What a browser's request shows: its address, whether it used HTTPS, its site, and the session cookie.
 
-What a proxy reports about its client is believed if the operator named that proxy as trusted. This module
-knows no accounts, and of sessions only that a cookie carries their token.
+What a proxy reports about its client is believed only if the operator named it as trusted. This module knows
+nothing of accounts, and of sessions only that a cookie carries their token.
 """
 
 import ipaddress
@@ -16,16 +16,16 @@ SAFE = ("GET", "HEAD")
 
 COOKIE = b"tenuto_session"
 HOST_COOKIE = b"__Host-" + COOKIE
-"""Over HTTPS: a browser then accepts it from this very host alone, and sends it over HTTPS alone."""
+"""Over HTTPS: browsers then accept it from this host only, and send it over HTTPS only."""
 SECURE_COOKIE = b"__Secure-" + COOKIE
-"""The same below a prefix: browsers want `__Host-` to be sent with every path of the host."""
+"""The same under a path prefix: a `__Host-` cookie must be valid for every path of the host."""
 
 _TOKEN = re.compile(rb"[A-Za-z0-9_-]{43}\Z")
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def is_https(call: Call, proxies: Sequence[Network]) -> bool:
-    """Whether the browser speaks HTTPS: we never do, so a proxy must report it."""
+    """Whether the browser uses HTTPS: we never do ourselves, so a proxy must report it."""
     if not _is_one_of(_peer(call), proxies):
         return False
     protocols = b",".join(call.header_values(b"x-forwarded-proto")).split(b",")
@@ -33,7 +33,7 @@ def is_https(call: Call, proxies: Sequence[Network]) -> bool:
 
 
 def client_address(call: Call, proxies: Sequence[Network]) -> str:
-    """Whose tries these are: an IPv4 address, or the 64 bits of IPv6 that one customer usually has."""
+    """The address by which attempts are counted: IPv4, or the IPv6 /64 that one customer usually has."""
     address = _peer(call)
     if _is_one_of(address, proxies):
         hops = b",".join(call.header_values(b"x-forwarded-for")).decode("latin-1").split(",")
@@ -49,7 +49,7 @@ def client_address(call: Call, proxies: Sequence[Network]) -> str:
 
 
 def refuse_other_sites(call: Call, *, https: bool) -> None:
-    """Forbidden if another site's page makes this request, or if it changes something and one might.
+    """Forbidden if another site's page made this request, or may have made it and it changes something.
 
     Browsers report the site in Sec-Fetch-Site, except over plain HTTP to another machine; there we compare
     the Origin with the Host of the request. Cookies are SameSite=Strict as well; that alone would admit pages
@@ -69,7 +69,7 @@ def refuse_other_sites(call: Call, *, https: bool) -> None:
 
 
 def session_token(call: Call, *, base: str, https: bool) -> str | None:
-    """The token in the cookie; None without one, and if two are sent, because one of them is not ours."""
+    """The token in the cookie; None if there is none, or if two are sent, since one of them is not ours."""
     name = _cookie_name(base, https=https)
     cookies = b";".join(call.header_values(b"cookie")).split(b";")
     tokens = [value for key, _, value in (each.strip().partition(b"=") for each in cookies) if key == name]
@@ -79,7 +79,7 @@ def session_token(call: Call, *, base: str, https: bool) -> str | None:
 
 
 def session_cookie(token: str, *, base: str, https: bool, seconds: int) -> tuple[bytes, bytes]:
-    """The header that gives a browser its session, or takes it away (an empty token, 0 seconds).
+    """The header that sets the browser's session cookie, or removes it (an empty token, 0 seconds).
 
     No script can read the cookie, and no page of another site can send it.
     """
@@ -96,7 +96,7 @@ def _cookie_name(base: str, *, https: bool) -> bytes:
 
 
 def _is_ours(origin: bytes, hosts: list[bytes], *, https: bool) -> bool:
-    """A proxy that is not named as trusted may speak HTTPS for us, so from http we also accept https."""
+    """Whether the origin is our own host. Over HTTP, https counts too: an unnamed proxy may terminate it."""
     scheme, _, host = origin.lower().partition(b"://")
     return [host] == [each.lower() for each in hosts] and scheme in (
         (b"https",) if https else (b"http", b"https")

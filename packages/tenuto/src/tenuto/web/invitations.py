@@ -1,6 +1,6 @@
-"""How somebody gets an account and a password: the links that are printed, and the opening credit.
+"""How somebody gets an account and a password: the links that are handed out, and the opening credit.
 
-For the edge and for the command line alike; nothing here knows a request.
+For the edge and the command line alike; knows nothing of requests.
 """
 
 from tenuto.accounts import people, sessions
@@ -16,7 +16,7 @@ EVERYWHERE = ("0.0.0.0", "[::]", "::")
 
 
 def set_up_link(settings: Settings, database: Database, address: str, *, now_ms: int) -> str | None:
-    """A new link that makes the operator; None when somebody is one."""
+    """A new link that creates the operator; None if there is one."""
     if not database.read(people.needs_set_up):
         return None
     token = sessions.new_token()
@@ -26,7 +26,7 @@ def set_up_link(settings: Settings, database: Database, address: str, *, now_ms:
 
 
 def invite(tx: Transaction, settings: Settings, person: PersonRow, token: str, *, now_ms: int) -> str:
-    """The path of a link that sets a person's password; who sends it adds where the studio is."""
+    """The path of a link that sets a person's password; the sender prepends the studio's URL."""
     if not person.signs_in:
         refuse_closed(settings)
     people.refuse_suspended(tx, person.id)
@@ -35,7 +35,7 @@ def invite(tx: Transaction, settings: Settings, person: PersonRow, token: str, *
 
 
 def invited_by(tx: Transaction, token: str, *, now_ms: int) -> str | None:
-    """The account whose password this token sets; None when it is not known."""
+    """The account whose password this token sets; None if the token is unknown."""
     try:
         return people.find_invitation(tx, sessions.token_sha256(token), now_ms=now_ms).account_id
     except InvalidRequest:
@@ -43,7 +43,7 @@ def invited_by(tx: Transaction, token: str, *, now_ms: int) -> str | None:
 
 
 def open_account(tx: Transaction, ids: Ids, settings: Settings, *, name: str, now_ms: int) -> str:
-    """A new account for somebody to be invited to; gives its id."""
+    """Open an account for somebody to be invited to; returns its id."""
     refuse_closed(settings)
     account_id = people.new_account(tx, ids, name=name, now_ms=now_ms)
     give_opening(tx, ids, settings, account_id, now_ms=now_ms)
@@ -51,12 +51,12 @@ def open_account(tx: Transaction, ids: Ids, settings: Settings, *, name: str, no
 
 
 def give_opening(tx: Transaction, ids: Ids, settings: Settings, account_id: str, *, now_ms: int) -> None:
-    """The credit of every new account, by the settings."""
+    """Credit a new account with the opening amount in the settings."""
     credit_opening(tx, ids, account_id, amount_micros=settings.initial_credit_micros(), now_ms=now_ms)
 
 
 def credit_opening(tx: Transaction, ids: Ids, account_id: str, *, amount_micros: int, now_ms: int) -> None:
-    """What a new account starts with; booked once, in the transaction that makes the account and its name."""
+    """Credit a new account; booked once, in the transaction that creates the account and its name."""
     if amount_micros:
         billing.credit(
             tx,
@@ -69,13 +69,13 @@ def credit_opening(tx: Transaction, ids: Ids, account_id: str, *, amount_micros:
 
 
 def refuse_closed(settings: Settings) -> None:
-    """Forbidden where the operator wants nobody new."""
+    """Forbidden if the operator has closed registration."""
     if settings.registration == "closed":
         raise Forbidden("this service does not accept new people: its setting registration is `closed`")
 
 
 def studio_url(settings: Settings, address: str | None = None) -> str:
-    """Where people reach the studio, as far as we know; a wildcard address does not count."""
+    """The studio's URL, as far as we know it; a wildcard address becomes `localhost`."""
     if settings.public_url != NONE:
         return settings.public_url + settings.base()
     host, _, port = (address or f"{settings.host}:{settings.port}").rpartition(":")

@@ -1,4 +1,4 @@
-"""An account's own keys over HTTP: list, make, rotate, revoke. No one else has to agree to a key."""
+"""An account's own keys over HTTP: list, create, rotate, revoke, without anyone's approval."""
 
 from typing import Any
 
@@ -17,11 +17,11 @@ from tenuto.errors import Fault, InvalidRequest
 from tenuto.web.studio import HOUR_MS, OrNull, Strings, Studio, read_object
 
 MAX_LIVE_KEYS = 200
-"""Of one account, made here."""
+"""Of one account; checked when a key is created here."""
 MAX_NEW_KEYS = 300
-"""Of one account within an hour: rows of keys stay for ever, revoked ones too."""
+"""Of one account within an hour: rows of keys stay forever, even revoked ones."""
 MAX_SECRETS = 10
-"""Of one key that work at the same time: the newest, and old ones until their grace is over."""
+"""Valid secrets of one key: the newest, and old ones until their grace period is over."""
 MAX_GRACE_HOURS = 168
 MAX_MODELS = 1000
 MAX_SECONDS = 253_402_300_799
@@ -40,7 +40,7 @@ _ROTATION = by_name([
 
 
 async def index(studio: Studio, call: Call) -> Answer:
-    """GET /web/keys: newest first, in pages, without the keys themselves, which nobody has."""
+    """GET /web/keys: newest first, in pages, without the secrets, which are not stored."""
 
     def look(tx: Transaction, who: Caller) -> tuple[list[KeyRow], str | None]:
         filters = query.read_query(call, _LIST)
@@ -92,7 +92,7 @@ async def create(studio: Studio, call: Call) -> Answer:
 
 
 async def rotate(studio: Studio, call: Call) -> Answer:
-    """POST /web/keys/{id}/rotation: another secret, in this answer only; the old ones end after the grace."""
+    """POST /web/keys/{id}/rotation: a new secret, in this answer only; old ones end after the grace."""
     caller = await call.authenticate()
     sent = await read_object(call, _ROTATION)
     key_id, now_ms = call.path_id("key_id", "key"), call.service.clock()
@@ -124,7 +124,7 @@ async def revoke(studio: Studio, call: Call) -> Answer:
 
 
 def unknown_models(call: Call, models: list[str] | None) -> list[Fault]:
-    """A fault for each name of a model that does not exist: it would allow nothing."""
+    """A fault for each name that is not a model's, since it would allow nothing; 16 at most."""
     known = call.service.models
     return [
         Fault(f"models[{i}]", "unknown_model", f"{quoted(name)} is not a model; there are {', '.join(known)}")
@@ -151,5 +151,5 @@ def _key(key: KeyRow, used_at: int | None) -> dict[str, Any]:
 
 
 def seconds(at_ms: int | None) -> int | None:
-    """Unix seconds, as the API shows moments."""
+    """Unix seconds, as the API shows times."""
     return None if at_ms is None else at_ms // 1000

@@ -1,4 +1,4 @@
-"""What was spent, over HTTP: sums by model, key and day, the lines of a job, and all lines as a table."""
+"""Spending over HTTP: sums by model, key or day, the ledger lines of a job, and all lines as CSV."""
 
 import csv
 import datetime
@@ -33,7 +33,7 @@ COLUMNS = (
 
 _GROUPS = ("model", "key", "day")
 _USAGE = {"from": query.day, "to": query.day, "group": query.choice(*_GROUPS)}
-# What spreadsheets take for the beginning of a formula, in their wide forms, too.
+# What spreadsheets take for the beginning of a formula, including full-width forms.
 _FORMULA = tuple("=+-@\t\r＝＋－＠")
 _log = get_logger("tenuto.web")
 
@@ -64,7 +64,7 @@ async def job_ledger(studio: Studio, call: Call) -> Answer:
 
 
 async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
-    """GET /web/ledger.csv: every line of the account, oldest first, page by page as the client takes them."""
+    """GET /web/ledger.csv: every line of the account, oldest first, page by page as the client reads them."""
     account_id = (await call.authenticate()).account_id
     lines = await _page(call, account_id, "")
     headers = [
@@ -73,7 +73,7 @@ async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
         (b"x-request-id", call.request_id.encode()),
     ]
     await call.send({"type": "http.response.start", "status": 200, "headers": headers})
-    # Spreadsheets know by the mark that this is UTF-8.
+    # Spreadsheets recognize UTF-8 by the byte order mark.
     table = "\ufeff" + _rows([COLUMNS])
     while lines and call.scope["method"] != "HEAD":
         table += _rows(_cells(line) for line in lines)
@@ -83,7 +83,7 @@ async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
             lines = await _page(call, account_id, lines[-1].id)
         except Unavailable as error:
             _log.warning("ledger.cut_off", request_id=call.request_id, reason=error.message)
-            return None  # Without its end: the server cuts the connection, the client sees a failure.
+            return None  # Not ended: the server cuts the connection, so the client sees a failure.
     await call.send({"type": "http.response.body", "body": table.encode()})
     return None
 
@@ -109,7 +109,7 @@ def _cells(line: AccountLedgerLine) -> Iterable[str]:
 
 
 def _inert(text: str) -> str:
-    """A text that no spreadsheet takes for a formula."""
+    """The text, escaped if a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

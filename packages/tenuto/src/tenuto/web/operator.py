@@ -59,7 +59,7 @@ _DECISION = by_name([
 
 
 async def list_accounts(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/accounts, oldest first: all of them, or those that a name and a state find."""
+    """GET /web/operator/accounts, oldest first: all, or those that match a search and a state."""
     await operator_of(studio, call)
     filters = query.read_query(call, _LIST)
     limit = int(filters.get("limit", DEFAULT_LIMIT))
@@ -85,7 +85,7 @@ async def create_account(studio: Studio, call: Call) -> Answer:
     service, token, now_ms = call.service, sessions.new_token(), call.service.clock()
 
     def make(tx: Transaction) -> dict[str, Any]:
-        # A try whose answer was lost has left its link, which nobody else has.
+        # A first try whose answer was lost has left its link, which nobody else has.
         account_id = invitations.invited_by(tx, token, now_ms=now_ms) or invitations.open_account(
             tx, service.ids, service.settings, name=sent["name"], now_ms=now_ms
         )
@@ -159,7 +159,7 @@ async def resume(studio: Studio, call: Call) -> Answer:
 
 
 async def _change(call: Call, operation: Callable[[Transaction, str], None]) -> Answer:
-    """Change the account that the path names, and show it. NotFound; an operation's refusal is a 400."""
+    """Change the account in the path, and show it. NotFound; an operation's refusal becomes a 400."""
     account_id, now_ms = call.path_id("account_id", "account"), call.service.clock()
 
     def change(tx: Transaction) -> PersonRow:
@@ -192,7 +192,7 @@ def _account(person: PersonRow) -> dict[str, Any]:
 
 
 async def queue(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/queue: jobs that wait, run and need the operator, and slots, by lane."""
+    """GET /web/operator/queue: waiting and running jobs, those that need the operator, and slots, by lane."""
     await operator_of(studio, call)
     names = list(kinds())
 
@@ -234,25 +234,25 @@ async def workers(studio: Studio, call: Call) -> Answer:
 
 
 def engine_state(offer: OfferRow) -> dict[str, Any]:
-    """How the engine of an offer starts."""
+    """How often the engine of an offer failed to start, and why."""
     return {"start_failures": offer.start_failures, "reason": text_of(offer.reason)}
 
 
 async def list_waiting(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/recovery: the jobs that wait, oldest first."""
+    """GET /web/operator/recovery: the jobs waiting for a decision, oldest first."""
     await operator_of(studio, call)
     waiting = await call.service.database.read_async(recover.waiting)
     return json_list([_waiting_job(job) for job in waiting])
 
 
 async def show_waiting(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/recovery/{id}: everything that is known, the recorded bytes read again."""
+    """GET /web/operator/recovery/{id}: everything known about the job; its recorded bytes are read again."""
     await operator_of(studio, call)
     return json_answer(200, await _evidence(call, call.path_id("job_id", "job")))
 
 
 async def decide(studio: Studio, call: Call) -> Answer:
-    """POST /web/operator/recovery/{id}: what the operator decided; an Idempotency-Key decides once."""
+    """POST /web/operator/recovery/{id}: carry out a decision, once per Idempotency-Key."""
     operator = await operator_of(studio, call)
     key = _act_key(call)
     sent = await read_object(call, _DECISION)
@@ -291,7 +291,7 @@ async def _carry_out(call: Call, operator: Person, key: str, job_id: str, sent: 
 
 
 async def _evidence(call: Call, job_id: str) -> Evidence:
-    """All that is known of a job, in a thread: bytes are read. NotFound."""
+    """All that is known about a job; in a thread, because bytes are read. NotFound."""
     service, now_ms = call.service, call.service.clock()
     try:
         return await call.beside(

@@ -1,5 +1,5 @@
-"""The operator's view of the running service over HTTP: models, which can be switched and priced; charts; and
-the newest events of this process's log, none of which has a text or a key in it.
+"""The operator's view of the running service over HTTP: models, with switches and prices; statistics; and the
+newest events of this process's log, none of which contains a text or a key.
 """
 
 import os
@@ -59,7 +59,7 @@ async def list_models(studio: Studio, call: Call) -> Answer:
 
 
 async def change_model(studio: Studio, call: Call) -> Answer:
-    """POST /web/operator/models: switch a model and set its price, for what is accepted from then on."""
+    """POST /web/operator/models: switch a model on or off and price it, for work accepted from then on."""
     operator = await operator_of(studio, call)
     sent = await read_object(call, _CHANGE)
     service, now_ms = call.service, call.service.clock()
@@ -163,13 +163,13 @@ async def begin_pull(studio: Studio, call: Call) -> Answer:
 
 
 async def show_pull(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/pull: how far the last one is; its state is `none` where there was none."""
+    """GET /web/operator/pull: the progress of the last download; its state is `none` if there was none."""
     await operator_of(studio, call)
     return json_answer(200, _pull(studio.pull.progress()))
 
 
 async def stop_pull(studio: Studio, call: Call) -> Answer:
-    """DELETE /web/operator/pull: what has arrived is kept for the next one."""
+    """DELETE /web/operator/pull: stop the download; what has arrived is kept for the next one."""
     await operator_of(studio, call)
     return json_answer(200, _pull(studio.pull.stop()))
 
@@ -227,7 +227,7 @@ def _tally(tally: Tally) -> dict[str, Any]:
 
 
 async def show_log(studio: Studio, call: Call) -> Answer:
-    """GET /web/operator/log: newest first. Other processes and machines have logs of their own."""
+    """GET /web/operator/log: newest first. Other processes and machines have their own logs."""
     await operator_of(studio, call)
     filters = query.read_query(call, _LOG)
     events = logs.recent_events.newest(

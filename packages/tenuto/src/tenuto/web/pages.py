@@ -1,8 +1,8 @@
 """The studio's files, as `make setup` builds them into `static/`: one page for every path, and what it loads.
-Beside them the API reference, which needs no build, and the document that it shows.
+Also the API reference, which needs no build, and the document that it shows.
 
-All are read into memory when a page is first asked for, and again when the studio was rebuilt; what is
-asked for is looked up there, so that no path ever reaches the file system.
+All are read into memory when a page is first requested, and again after the studio was rebuilt; requests are
+served from there, so that no path ever reaches the file system.
 """
 
 import gzip
@@ -23,7 +23,7 @@ FOLDER = Path(__file__).with_name("static")
 INDEX = "index.html"
 REFERENCE = Path(__file__).with_name("reference")
 ENCODINGS = {b"br": ".br", b"gzip": ".gz"}
-"""Best first: content codings and how the files end that have them."""
+"""Content codings, best first, and the suffixes of the files encoded with them."""
 
 _ENDINGS = tuple(ENCODINGS.values())
 _PLAIN = re.compile(r"[A-Za-z/$][\w/{}-]+")
@@ -53,17 +53,17 @@ _TYPES = {
     ".woff2": "font/woff2",
     ".yaml": "application/yaml",
 }
-"""Of the files that a build has; the system's own table differs from machine to machine."""
+"""Media types of a build's files; the system's own table differs from machine to machine."""
 
 
 def build() -> str:
-    """A name of what is built here, which anybody who loads the page could derive from it."""
+    """An identifier of the current build, which anybody who loads the page could derive from it."""
     index = FOLDER / INDEX
     return hashlib.sha256(index.read_bytes() if index.exists() else _NOT_BUILT).hexdigest()[:16]
 
 
 class File(Struct, frozen=True):
-    """One file under all its content codings."""
+    """One file in all its content codings."""
 
     media_type: bytes
     bodies: dict[bytes, bytes]
@@ -76,10 +76,10 @@ class Pages(Struct):
 
     folder: Path = FOLDER
     base: str = ""
-    """What stands before every path of ours: the page names its files below it."""
+    """The prefix of all our paths; the page refers to its files below it."""
     files: dict[str, File] = field(default_factory=dict)
     built_ns: int | None = None
-    """When the build in memory was made; -1: there was none. None: nothing was read."""
+    """When the build in memory was made; -1: there was none. None: nothing has been read yet."""
 
     async def page(self, call: Call) -> Answer:
         """The one page that all paths of the studio share."""
@@ -91,7 +91,7 @@ class Pages(Struct):
         return _sent(call, index, _REVALIDATED)
 
     async def missing(self, call: Call) -> Answer:
-        """The same page, which will report that nothing is there."""
+        """The same page with status 404; it will report that nothing is there."""
         page = await self.page(call)
         return replace(page, status=404) if page.status == 200 else page
 
@@ -112,7 +112,7 @@ class Pages(Struct):
         return path.lstrip("/") in self.files
 
     def _refresh(self) -> None:
-        """The page is written last by a build; when it is newer, everything is read again."""
+        """A build writes the page last; if its time has changed, everything is read again."""
         try:
             built_ns = (self.folder / INDEX).stat().st_mtime_ns
         except OSError:
@@ -139,13 +139,13 @@ def _file(path: Path) -> File:
 
 
 def _placed(index: File, base: bytes) -> File:
-    """The page for a service below the root; the build's compressed files do not fit it."""
+    """The page for a service under a path prefix; the build's compressed files do not match it."""
     content = index.bodies[b""].replace(b'="/', b'="%b/' % base)
     return _packed(INDEX, content.replace(b"<html ", b'<html data-base="%b" ' % base, 1))
 
 
 def _reference(base: str) -> dict[str, File]:
-    """The page at /docs and its files; the document in two notations, with this service as its server."""
+    """The page at /docs and its files; the document as JSON and YAML, with this service as its server."""
     texts = {f"docs/{path.name}": path.read_bytes() for path in REFERENCE.iterdir()}
     document = json.loads(texts.pop("docs/openapi.json")) | {"servers": [{"url": base or "/"}]}
     return {
@@ -157,7 +157,7 @@ def _reference(base: str) -> dict[str, File]:
 
 
 def _yaml(value: Any, indent: str = "\n") -> str:
-    """A value in YAML's block style; its scalars, and keys that are not plain words, as JSON has them."""
+    """A value in YAML's block style; its scalars, and keys that are not plain words, as in JSON."""
     if isinstance(value, dict) and value:
         keys = {key: key if _PLAIN.fullmatch(key) else json.dumps(key) for key in value}
         return "".join(f"{indent}{keys[key]}:{_yaml(each, indent + '  ')}" for key, each in value.items())
@@ -174,7 +174,7 @@ def _packed(name: str, content: bytes) -> File:
 
 def _sent(call: Call, file: File, cache: tuple[bytes, bytes]) -> Answer:
     coding = _coding(call, file)
-    # A strong tag names one sequence of bytes, so each coding has its own.
+    # A strong ETag identifies one sequence of bytes, so each coding has its own.
     etag = b'"' + file.etag + (b"-" + coding if coding else b"") + b'"'
     headers = [cache, (b"etag", etag), (b"vary", b"accept-encoding")]
     media_type = (b"content-type", file.media_type)
@@ -188,7 +188,7 @@ def _sent(call: Call, file: File, cache: tuple[bytes, bytes]) -> Answer:
 
 
 def _coding(call: Call, file: File) -> bytes:
-    """The best coding that there is and that the client takes."""
+    """The best available coding that the client accepts."""
     taken = set()
     for part in b",".join(call.header_values(b"accept-encoding")).lower().split(b","):
         name, _, weight = part.replace(b" ", b"").partition(b";")

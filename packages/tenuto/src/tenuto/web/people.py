@@ -40,12 +40,12 @@ _CHANGE = by_name([
 ])  # fmt: skip
 VERSION = version("tenuto")
 BUILD = pages.build()
-"""A page sees by this that the service was replaced. Its version is not shown to strangers."""
+"""Lets a page notice that the service was replaced. The version is not shown to strangers."""
 _log = get_logger("tenuto.web")
 
 
 async def show(studio: Studio, call: Call) -> Answer:
-    """GET /web/session: who is signed in, and how others may."""
+    """GET /web/session: who is signed in, and how others can sign in."""
     sha256 = studio.session_sha256(call)
     now_ms = call.service.clock()
 
@@ -63,7 +63,7 @@ async def show(studio: Studio, call: Call) -> Answer:
 
 
 async def set_up(studio: Studio, call: Call) -> Answer:
-    """POST /web/setup: the link that `serve` printed makes the operator."""
+    """POST /web/setup: create the operator, by the link that `serve` printed."""
     sent = await read_object(call, _SET_UP)
     _check_choice(sent["name"], sent["password"])
     chosen, settings = sent["credit_micros"], call.service.settings
@@ -86,7 +86,7 @@ async def set_up(studio: Studio, call: Call) -> Answer:
 
 
 async def register(studio: Studio, call: Call) -> Answer:
-    """POST /web/register: an account for whoever wants one, where the operator has opened that."""
+    """POST /web/register: an account for anyone, if the operator has opened registration."""
     if call.service.settings.registration != "open":
         raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
     sent = await read_object(call, _LOGIN)
@@ -104,7 +104,7 @@ async def register(studio: Studio, call: Call) -> Answer:
 
 
 async def accept(studio: Studio, call: Call) -> Answer:
-    """POST /web/invitations/accept: the password that the link is for."""
+    """POST /web/invitations/accept: set the password that the link is for."""
     sent = await read_object(call, _ACCEPT)
     ids, now_ms, sha256 = call.service.ids, call.service.clock(), sessions.token_sha256(sent["token"])
     name = await _check_link(studio, call, sha256, is_for=lambda account_id: account_id is not None)
@@ -121,11 +121,11 @@ async def accept(studio: Studio, call: Call) -> Answer:
 
 
 async def log_in(studio: Studio, call: Call) -> Answer:
-    """POST /web/login. A name that does not exist takes as long as a wrong password, and gets its answer."""
+    """POST /web/login. An unknown name takes as long as a wrong password, and gets the same answer."""
     sent = await read_object(call, _LOGIN)
     name, password = sent["name"], sent["password"]
     address = studio.client_address(call)
-    # One name has one count, however it is written.
+    # All spellings of a name share one count.
     counted = normal_name(name)
     _take(studio, address, counted)
     login = await call.service.database.read_async(lambda tx: people.find_login(tx, name))
@@ -137,7 +137,7 @@ async def log_in(studio: Studio, call: Call) -> Answer:
 
     def enter(tx: Transaction) -> str:
         people.refuse_suspended(tx, login.account_id)
-        # Whoever changed the password since has ended every session, this one too.
+        # If the password was changed since the check, all sessions were ended, and none may begin.
         if people.find_login(tx, name) != login:
             raise InvalidLogin
         if renewed is not None:
@@ -185,7 +185,7 @@ async def change_password(studio: Studio, call: Call) -> Answer:
 async def _check_link(
     studio: Studio, call: Call, sha256: str, *, is_for: Callable[[str | None], bool]
 ) -> str:
-    """The name of whom a link is for, before its password costs a hash. Guesses of links are limited, too."""
+    """Whom a link is for, checked before its password costs a hash. Guesses of links are limited, too."""
     now_ms, address = call.service.clock(), studio.client_address(call)
     _take(studio, address)
     invitation = await call.service.database.read_async(
@@ -200,12 +200,12 @@ async def _check_link(
 async def _enter(
     studio: Studio, call: Call, make: Callable[[Transaction], str], *, status: int = 201
 ) -> Answer:
-    """Do what makes or finds the account, and begin a session for it, in one transaction."""
+    """Create or find the account with `make`, and begin a session for it, in one transaction."""
     token = sessions.new_token()
     sha256, ended, now_ms = sessions.token_sha256(token), studio.session_sha256(call), call.service.clock()
 
     def enter(tx: Transaction) -> tuple[Person, bool]:
-        # A try whose answer was lost has started the session; nobody else has its token.
+        # A first try whose answer was lost has begun the session; nobody else has its token.
         if sessions.find(tx, sha256, times=studio.times, now_ms=now_ms) is None:
             account_id = make(tx)
             sessions.begin(tx, sha256, account_id=account_id, times=studio.times, now_ms=now_ms, ends=ended)
@@ -214,7 +214,7 @@ async def _enter(
     try:
         person, needs_set_up = await write_known_async(call.service.database, enter)
     except ConstraintFailed:
-        # Two made an account of one name at the same moment.
+        # Two requests created an account with the same name at once.
         raise people.taken_name() from None
     entered = json_answer(status, _session(call, person, needs_set_up=needs_set_up))
     seconds = studio.times.longest_ms // 1000
@@ -231,7 +231,7 @@ def _take(studio: Studio, address: str, name: str = "") -> None:
 
 
 def _check_choice(name: str, password: str) -> None:
-    """Refuse a name and a password that somebody chose, both at once, before they cost a hash."""
+    """Refuse a bad choice of name or password, with all faults at once, before it costs a hash."""
     faults: list[Fault] = []
     try:
         check_name(name, "an account")
@@ -266,7 +266,7 @@ def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[s
         session["version"] = VERSION
         session["webhooks"] = settings.webhooks != "off"
     if settings.registration == "open" or needs_set_up:
-        # The pages on which an account is made state the opening credit.
+        # The pages on which an account is created show the opening credit.
         session["initial_credit_micros"] = settings.initial_credit_micros()
         session["prices"] = settings.prices
     if person is not None:

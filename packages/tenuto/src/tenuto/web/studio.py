@@ -1,4 +1,4 @@
-"""What every handler of the studio needs beyond the service: who is signed in, fields of bodies, limits."""
+"""What every route of the studio needs beyond the service: who is signed in, fields of bodies, limits."""
 
 import asyncio
 import math
@@ -29,7 +29,7 @@ from tenuto.weights.background import BackgroundPull
 HOUR_MS = 3_600_000
 HASHING_THREADS = 2
 MAX_WAITING_HASHES = 32
-"""Further ones are refused: a hash takes 64 MiB, so whoever sends passwords could take all memory."""
+"""Further ones are refused: a hash takes 64 MiB, so a flood of passwords could exhaust memory."""
 
 T = TypeVar("T")
 
@@ -42,11 +42,11 @@ class Hashing:
         self._in_progress = 0
 
     async def hash(self, password: str) -> str:
-        """What is stored of a password. Unavailable if too many wait."""
+        """The hash to store for a password. Unavailable if too many wait."""
         return await self._run(lambda: passwords.hash_password(password))
 
     async def is_right(self, password_hash: str | None, password: str) -> bool:
-        """Whether this is the password; without a hash it is not, and that answer takes as long."""
+        """Whether the password is right; without a hash it is not, but finding out takes just as long."""
         known = password_hash or passwords.nobodys_hash()
         return await self._run(lambda: passwords.is_right(known, password))
 
@@ -64,32 +64,32 @@ class Hashing:
 
 
 class LoginThrottle:
-    """How often a password may be guessed: of a name, from an address, and of a name from an address.
+    """How often passwords may be tried: per name, per address, and per name and address.
 
-    A correct password gives its try back. Used by the event loop alone.
+    A correct password is not counted. Used by the event loop alone.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._addresses = Buckets(20, 10.0, clock)
         self._pairs = Buckets(5, 30.0, clock)
-        # A name that is guessed at from everywhere has to wait as well, so this limit is wide.
+        # A wide limit: while a name is guessed at from everywhere, its owner has to wait as well.
         self._names = Buckets(50, 20.0, clock)
         self._accounts = Buckets(5, 60.0, clock)
 
     def take(self, address: str, name: str = "") -> None:
-        """One try of this name's password, or of a link, from there. RateLimited, which counts no try."""
+        """Count a try of this name's password, or of a link, from there. RateLimited, which counts none."""
         buckets = self._buckets(address, name)
         _refuse_early([each.wait_s(key) for each, key in buckets], "login_tries")
         for each, key in buckets:
             each.add(key, 1)
 
     def give_back(self, address: str, name: str = "") -> None:
-        """The password was correct."""
+        """The password was correct, so its try does not count."""
         for each, key in self._buckets(address, name):
             each.add(key, -1)
 
     def take_account(self, address: str) -> None:
-        """One new account from there. RateLimited."""
+        """Count a new account from there. RateLimited."""
         _refuse_early([self._accounts.wait_s(address)], "new_accounts")
         self._accounts.add(address, 1)
 
@@ -107,21 +107,21 @@ def _refuse_early(waits_s: list[float], limit: str) -> None:
 
 
 class Studio(Struct):
-    """The studio's edge in one process. Made at start, the same until it ends."""
+    """The studio's edge in one process, the same from its start to its end."""
 
     proxies: list[Network]
     times: Times
     base: str = ""
-    """What stands before every path of ours for people outside."""
+    """The prefix of all our paths, as seen from outside."""
     throttle: LoginThrottle = field(default_factory=LoginThrottle)
     hashing: Hashing = field(default_factory=Hashing)
     pull: BackgroundPull = field(default_factory=BackgroundPull)
-    """Of weights, on this machine."""
+    """The download of weights to this machine."""
     seen: LastUse = field(default_factory=LastUse)
-    """When sessions were last used; lost with the process, which ends them early."""
+    """When sessions were last used; if it is lost with the process, idle sessions end early."""
 
     def note_use(self, service: Service) -> None:
-        """Store when keys and sessions were last used. Unavailable: the next call tries it again."""
+        """Store when keys and sessions were last used. Unavailable: the next call tries again."""
         used, seen = service.used_keys.take(), self.seen.take()
 
         def note(tx: Transaction) -> None:
@@ -138,7 +138,7 @@ class Studio(Struct):
             raise
 
     def is_https(self, call: Call) -> bool:
-        """Whether the browser speaks HTTPS."""
+        """Whether the browser uses HTTPS."""
         return browser.is_https(call, self.proxies)
 
     def client_address(self, call: Call) -> str:
@@ -197,7 +197,7 @@ def person_of(studio: Studio, call: Call) -> Callable[[Asking], Callable[[], Per
 
 
 async def operator_of(studio: Studio, call: Call) -> Person:
-    """The operator who calls. Forbidden to everybody else, whatever the path names."""
+    """The operator who makes the request. Forbidden to everybody else, whatever the path."""
     await call.authenticate()
     person = await call.service.database.look_up(person_of(studio, call))
     if not person.is_operator:

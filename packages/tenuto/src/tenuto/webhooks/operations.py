@@ -1,8 +1,8 @@
-"""Webhooks of an account, and the messages to them: made from the events of jobs, sent, recorded, made again.
+"""An account's webhooks and the messages to them: made from the events of jobs, sent, recorded, sent again.
 
-The event that a transition writes is the message's outbox: the sender reads events in their order and notes
-how far it is in the transaction that makes the deliveries. So a transition costs no more than before, and no
-message is lost or made twice. It knows neither HTTP nor threads.
+The events that transitions write are the outbox: the sender reads them in order and notes its position in the
+transaction that makes the deliveries. So webhooks add nothing to the cost of a transition, and no message is
+lost or made twice. Knows neither HTTP nor threads.
 """
 
 import json
@@ -27,13 +27,13 @@ from tenuto.webhooks.sending import Answer
 
 _TYPES = {name: f"job.{name}" for name in ("succeeded", "failed", "cancelled", "recovery_required")}
 RETENTION_MS = 30 * 24 * 3_600_000
-"""How long deliveries are listed, from their end, or from their beginning while they wait."""
+"""How long deliveries are listed: from their end, or from their creation while they wait."""
 ROWS_AT_ONCE = 1_000
 """The most rows that one transaction removes."""
 
 
 class Webhook(msgspec.Struct, frozen=True, omit_defaults=False):
-    """A webhook as its account sees it; `secret` only in the answer that makes it."""
+    """A webhook as its account sees it, without its secrets."""
 
     id: str
     url: str
@@ -62,7 +62,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """All that one attempt needs."""
+    """All that one attempt to send a message needs."""
 
     delivery_id: str
     webhook_id: str
@@ -80,7 +80,7 @@ class Outgoing(msgspec.Struct, frozen=True):
 def create(
     tx: Transaction, ids: Ids, caller: Caller, *, url: str, events: list[str], description: str, now_ms: int
 ) -> tuple[Webhook, str]:
-    """A new webhook, and its secret. InvalidRequest: the account has as many as it may."""
+    """Create a webhook; returns it and its secret. InvalidRequest: the account has as many as it may."""
     store.lock_account(tx, caller.account_id)
     if len(store.of_account(tx, caller.account_id, rules.MAX_WEBHOOKS)) >= rules.MAX_WEBHOOKS:
         message = f"an account has at most {rules.MAX_WEBHOOKS} webhooks; delete one first"
@@ -96,7 +96,7 @@ def create(
         "secret": secret,
         "now": now_ms,
     }
-    # Nobody may have sent anything yet: where the first sender begins is known from here on.
+    # There may not have been a sender yet: from here on, it is known where the first one begins.
     observe(tx)
     store.insert(tx, row)
     return get(tx, caller, webhook_id), secret
@@ -130,7 +130,7 @@ def change(tx: Transaction, caller: Caller, webhook_id: str, changes: dict[str, 
 
 
 def rotate(tx: Transaction, caller: Caller, webhook_id: str, *, now_ms: int) -> tuple[Webhook, str]:
-    """A new secret; the old one signs beside it for a day. NotFound."""
+    """Set a new secret; the old one signs beside it for a day. NotFound."""
     _row(tx, caller, webhook_id)
     secret = rules.secret_of(token_bytes(rules.SECRET_BYTES))
     store.rotate(tx, webhook_id, secret, now_ms + rules.OVERLAP_MS)
@@ -138,13 +138,13 @@ def rotate(tx: Transaction, caller: Caller, webhook_id: str, *, now_ms: int) -> 
 
 
 def delete(tx: Transaction, caller: Caller, webhook_id: str) -> None:
-    """Remove it, and what waits for it: nothing is sent from now on; the rows follow. NotFound."""
+    """Remove it and its waiting messages: nothing is sent from now on; rows are removed later. NotFound."""
     _row(tx, caller, webhook_id)
     store.delete(tx, webhook_id)
 
 
 def test(tx: Transaction, ids: Ids, caller: Caller, webhook_id: str, *, now_ms: int) -> Delivery:
-    """A message that says nothing, on its way. NotFound; InvalidRequest: disabled, or many wait for it."""
+    """Queue an empty message. NotFound; InvalidRequest: it is disabled, or many messages wait for it."""
     if not _row(tx, caller, webhook_id).is_enabled:
         message = "is disabled; enable it with PATCH first"
         raise InvalidRequest([Fault("webhook_id", "webhook_disabled", message)])
@@ -169,7 +169,7 @@ def test(tx: Transaction, ids: Ids, caller: Caller, webhook_id: str, *, now_ms: 
 def deliveries(
     tx: Transaction, caller: Caller, webhook_id: str, *, after: str | None, limit: int
 ) -> tuple[list[Delivery], str | None]:
-    """Newest first, with the cursor of the next page. NotFound."""
+    """A webhook's deliveries, newest first, with the cursor of the next page. NotFound."""
     _row(tx, caller, webhook_id)
     rows = store.deliveries(tx, webhook_id, after, limit + 1)
     return [_public_delivery(row) for row in rows[:limit]], rows[limit - 1].id if len(rows) > limit else None
@@ -187,7 +187,7 @@ def redeliver(tx: Transaction, caller: Caller, webhook_id: str, delivery_id: str
 
 
 def observe(tx: Transaction) -> tuple[str, int]:
-    """Who sends, and its beat. The first look begins at the end of what has happened."""
+    """The current sender and its beat. The first call makes sending begin after all events so far."""
     row = store.sender(tx)
     if row is None:
         store.begin_sender(tx, feed.end(tx).after)
@@ -201,25 +201,25 @@ def are_wanted(tx: Transaction) -> bool:
 
 
 def news(tx: Transaction) -> Position | None:
-    """Where events end; None while nobody wants any."""
+    """Where events end; None while there are no webhooks."""
     return None if store.since(tx) is None else feed.end(tx)
 
 
 def hold(tx: Transaction, holder: str, *, before: str, beat: int) -> bool:
-    """Be the sender, or stay it, if nobody else has been quicker."""
+    """Become the sender, or remain it, unless another process was quicker."""
     return store.take_sender(tx, holder, before, beat)
 
 
 def make_deliveries(
     tx: Transaction, ids: Ids, holder: str, *, low_micros: int, now_ms: int
 ) -> tuple[int, bool]:
-    """Make the messages of a page of events: how many events, and whether this is still the sender."""
+    """Make the messages of a page of events; returns how many events, and whether we are still the sender."""
     row, since = store.sender(tx), store.since(tx)
     if row is None or row.holder != holder:
         return 0, False
     if since is None:
         return 0, True
-    # While there was no webhook nobody read.
+    # No events were read while there were no webhooks.
     mark = max(Position(row.position, row.job_id, row.sequence), Position(since, "", 0))
     events = feed.after(tx, mark)
     webhooks: dict[str, list[WebhookRow]] = {}
@@ -238,15 +238,15 @@ def make_deliveries(
 
 
 def due(tx: Transaction, *, of_account: int, limit: int, now_ms: int) -> list[DueRow]:
-    """Messages to be sent now, one of each webhook at most: every account's first, then the second ones, …
+    """Messages to be sent now, at most one per webhook: every account's first, then the second ones, …
 
-    No more than that many `of_account`, of sound webhooks and of others.
+    At most `of_account` of an account's sound webhooks, and as many of its others.
     """
     return store.due(tx, now_ms, of_account, limit)
 
 
 def outgoing(tx: Transaction, chosen: Iterable[DueRow], *, now_ms: int) -> list[Outgoing]:
-    """What is to be sent of the messages chosen: all but those that have ended since, or were removed."""
+    """What to send of the messages chosen: all but those that have since ended, or lost their webhook."""
     found = []
     for row in chosen:
         delivery, webhook = store.delivery(tx, row.delivery_id), store.one(tx, row.webhook_id)
@@ -271,7 +271,7 @@ def outgoing(tx: Transaction, chosen: Iterable[DueRow], *, now_ms: int) -> list[
 
 
 def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) -> str | None:
-    """What came of an attempt. Why the webhook is disabled from now on, or None."""
+    """Record the outcome of an attempt; returns why the webhook is disabled from now on, or None."""
     webhook = store.one(tx, outgoing.webhook_id)
     is_delivered = answer.status is not None and 200 <= answer.status < 300
     pause_ms = rules.pause_ms(outgoing.attempts + 1, answer.retry_after_s)
@@ -288,7 +288,7 @@ def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) 
         "ended_at": now_ms if is_over else None,
     }
     is_recorded = store.record(tx, outgoing.delivery_id, outgoing.attempts, outgoing.due, row)
-    # What came of a URL that it had before says nothing of the one that it has now.
+    # The outcome at an earlier URL says nothing about the current one.
     if not is_recorded or webhook is None or webhook.url != outgoing.url:
         return None
     if is_delivered:
@@ -320,7 +320,7 @@ def remove_rows(tx: Transaction) -> None:
 
 
 def forget(tx: Transaction, *, now_ms: int) -> bool:
-    """Remove some deliveries that ended long ago, or wait since then; whether there may be more."""
+    """Remove some deliveries that ended long ago, or have waited since; returns whether there may be more."""
     return store.forget(tx, now_ms - RETENTION_MS, ROWS_AT_ONCE) >= ROWS_AT_ONCE
 
 
@@ -364,7 +364,7 @@ def _inform(
 def _note_balance(
     tx: Transaction, ids: Ids, webhooks: list[WebhookRow], *, low_micros: int, now_ms: int
 ) -> None:
-    """Tell those who want to know that the balance has become low: once, until it is credited again."""
+    """Notify the webhooks that want it that the balance is low: once, until it is credited again."""
     wanting = [row for row in webhooks if row.is_enabled and "balance.low" in json.loads(row.events)]
     if not wanting:
         return
@@ -424,7 +424,7 @@ def _row(tx: Transaction, caller: Caller, webhook_id: str) -> WebhookRow:
 
 
 def _may_see(caller: Caller, row: WebhookRow) -> bool:
-    """A restricted key sees the webhooks that learn of no other models than its own (decision 0018)."""
+    """A restricted key sees only webhooks that are limited to models of its own (decision 0018)."""
     if caller.key_models is None:
         return True
     return row.models is not None and set(json.loads(row.models)) <= caller.key_models

@@ -1,4 +1,4 @@
-"""The rows of webhooks and of what is on its way to them, as structs. See the migrations."""
+"""The rows of webhooks and of the messages to them, as structs. See the migrations."""
 
 import msgspec
 
@@ -25,7 +25,7 @@ class WebhookRow(msgspec.Struct, frozen=True):
 
 
 class DeliveryRow(msgspec.Struct, frozen=True):
-    """A message to a webhook, and what came of it so far."""
+    """A message to a webhook, and its outcome so far."""
 
     id: str
     webhook_id: str
@@ -42,7 +42,7 @@ class DeliveryRow(msgspec.Struct, frozen=True):
 
 
 class DueRow(msgspec.Struct, frozen=True):
-    """The message of a webhook that is due longest."""
+    """The message of a webhook that has been due longest."""
 
     delivery_id: str
     webhook_id: str

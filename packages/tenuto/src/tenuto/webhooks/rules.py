@@ -1,4 +1,4 @@
-"""What a webhook may be, when it is tried again, and how a message is signed. Pure: no network, no database.
+"""What a webhook may be, when sending is retried, and how messages are signed. Pure: no network, no database.
 
 Signatures, headers and retries are those of the Standard Webhooks specification, https://www.standardwebhooks.com.
 """
@@ -13,13 +13,13 @@ from tenuto.errors import Fault
 
 EVENTS = ("job.succeeded", "job.failed", "job.cancelled", "job.recovery_required", "balance.low")
 TEST = "webhook.test"
-"""What `POST …/test` sends, whatever the webhook has chosen."""
+"""What `POST …/test` sends, whatever events the webhook has chosen."""
 MAX_WEBHOOKS = 20
-"""Of an account."""
+"""Per account."""
 MAX_WAITING = 10_000
-"""Messages that wait for a webhook; beyond that those that are due longest end."""
+"""How many messages may wait for a webhook; beyond that, those that have been due longest fail."""
 MAX_WAITING_FOR_TEST = 100
-"""With as many waiting, a test would come far behind them."""
+"""With this many waiting, a test would be sent far too late."""
 MAX_URL_CHARACTERS = 2_000
 MAX_DESCRIPTION_CHARACTERS = 200
 
@@ -28,12 +28,12 @@ PAUSES_MS = (
     *(5 * SECOND_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 5 * HOUR_MS, 10 * HOUR_MS),
     *(14 * HOUR_MS, 20 * HOUR_MS, 24 * HOUR_MS),
 )
-"""Before the second attempt, the third, …; the specification's own schedule: three days in all."""
+"""The pauses before the second attempt, the third, …: the specification's schedule, three days in all."""
 LONGEST_PAUSE_MS = 24 * HOUR_MS
 FAILING_MS = 72 * HOUR_MS
 """A webhook that fails for this long is disabled."""
 OVERLAP_MS = 24 * HOUR_MS
-"""How long the old secret signs, too, after a rotation."""
+"""How long the old secret signs as well after a rotation."""
 SECRET_BYTES = 32
 _SECRET = "whsec_"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -93,7 +93,7 @@ def _wrong(url: str, is_public: bool) -> str | None:  # noqa: PLR0911 (one for e
 
 
 def _is_public_name(host: str) -> bool:
-    """Whether a host may be looked up at all; what it stands for is judged when it is connected to."""
+    """Whether a host may be looked up at all; its addresses are checked when it is connected to."""
     try:
         return is_public_address(host)
     except ValueError:

@@ -1,7 +1,7 @@
 """One HTTP request to a server that a caller named: checked, bounded, and never redirected.
 
-The address that was checked is the one that is connected to: a name that means something else a moment later
-(DNS rebinding) gains nothing. Knows no database and no retries.
+The address that was checked is the one connected to: a name that resolves differently a moment later (DNS
+rebinding) gains nothing. Knows no database and no retries.
 """
 
 import http.client
@@ -19,7 +19,7 @@ from msgspec import Struct
 from tenuto.webhooks.rules import is_public_address
 
 TIMEOUT_S = 15.0
-"""From the look-up of the name to the last byte that is read."""
+"""From looking up the name to reading the last byte."""
 CONNECT_S = 5.0
 MAX_ANSWER_BYTES = 16 * 1024
 """Of an answer's body; the rest is not read."""
@@ -27,7 +27,7 @@ MAX_RETRY_AFTER_S = 24 * 3600.0
 
 
 class Answer(Struct, frozen=True):
-    """What came of a request: a status, or why there was none."""
+    """The outcome of a request: a status, or why there was none."""
 
     status: int | None
     error: str | None = None
@@ -35,7 +35,7 @@ class Answer(Struct, frozen=True):
 
 
 class _Refused(Exception):
-    """The address may not be connected to."""
+    """Connecting to the address is not allowed."""
 
 
 def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now_s: float) -> Answer:
@@ -72,13 +72,13 @@ def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now
 
 @cache
 def _trust() -> ssl.SSLContext:
-    """Reading the certificates of all authorities takes 23 ms."""
+    """Cached, as reading the certificates of all authorities takes 23 ms."""
     return ssl.create_default_context()
 
 
 def _connected(host: str, port: int, deadline: float, *, is_public: bool) -> socket.socket:
-    """A connection to the first address that answers. _Refused, and none is tried, if one is not public;
-    TimeoutError."""
+    """A connection to the first address that answers. Raises TimeoutError and OSError.
+    If one of them is not public, none is tried and _Refused is raised."""
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if is_public and not all(is_public_address(str(address[4][0])) for address in addresses):
         raise _Refused
@@ -98,7 +98,7 @@ def _connected(host: str, port: int, deadline: float, *, is_public: bool) -> soc
 
 
 def _left_s(deadline: float) -> float:
-    """Seconds until then on the monotonic clock. TimeoutError: there are none."""
+    """Seconds until then on the monotonic clock. TimeoutError: none are left."""
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         raise TimeoutError
@@ -106,7 +106,7 @@ def _left_s(deadline: float) -> float:
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:
-    """The time is over: whoever reads or writes in the other thread gets an error."""
+    """Time is up: make reads and writes in the other thread fail."""
     sock = connection.sock
     if sock is not None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""The rows of webhooks and of what is on its way to them. Takes a transaction, never commits."""
+"""The rows of webhooks and of the messages to them. Takes a transaction, never commits."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ _DELIVERY = records.columns(DeliveryRow, "d")
 
 
 def insert(tx: Transaction, row: Mapping[str, Value]) -> None:
-    """A new webhook; it gets the events from now on."""
+    """Insert a webhook; it gets the events from now on."""
     tx.run(
         """insert into webhook (id, account_id, url, events, description, models, secret, is_enabled,
                                 since_position, created_at)
@@ -26,7 +26,7 @@ def insert(tx: Transaction, row: Mapping[str, Value]) -> None:
 
 
 def lock_account(tx: Transaction, account_id: str) -> None:
-    """Two requests of an account to make a webhook take turns."""
+    """Serialize an account's requests that create webhooks."""
     tx.one("select id from account where id = :id for update", id=account_id)
 
 
@@ -51,9 +51,9 @@ def one(tx: Transaction, webhook_id: str) -> WebhookRow | None:
 
 
 def change(tx: Transaction, webhook_id: str, row: Mapping[str, Value]) -> None:
-    """Set what its owner may set; a webhook that was disabled and is enabled has not failed yet.
+    """Set what its owner may set; enabling a disabled webhook clears its failure.
 
-    Whether another URL, or one that was disabled, answers has to be seen first.
+    A new URL, or one that was disabled, is not sound until it has answered.
     """
     tx.run(
         """update webhook set events = :events, description = :description,
@@ -76,7 +76,7 @@ def rotate(tx: Transaction, webhook_id: str, secret: str, until_ms: int) -> None
 
 
 def delete(tx: Transaction, webhook_id: str) -> None:
-    """Nobody sees it and nothing is sent to it, by an earlier version of the sender neither."""
+    """Hide it and have nothing more sent to it, not even by an earlier version of the sender."""
     tx.run("update webhook set is_removed = 1, is_enabled = 0 where id = :id", id=webhook_id)
 
 
@@ -106,7 +106,7 @@ def note_low(tx: Transaction, webhook_id: str, is_low: int) -> None:
 
 
 def note_outcome(tx: Transaction, webhook_id: str, failing_since: int | None) -> None:
-    """Since when it fails; None: the newest message was delivered."""
+    """Note since when it fails; None: the newest message was delivered."""
     tx.run(
         "update webhook set failing_since = :since, is_sound = :is_sound where id = :id",
         id=webhook_id,
@@ -124,7 +124,7 @@ def disable(tx: Transaction, webhook_id: str, because: str) -> None:
 
 
 def add_delivery(tx: Transaction, row: Mapping[str, Value]) -> None:
-    """A message for a webhook, unless it was made already."""
+    """Add a message for a webhook, unless it was made already."""
     tx.run(
         """insert into webhook_delivery (id, webhook_id, message_id, type, body, state, next_at, created_at)
            values (:id, :webhook_id, :message_id, :type, :body, 'pending', :now, :now)
@@ -134,7 +134,7 @@ def add_delivery(tx: Transaction, row: Mapping[str, Value]) -> None:
 
 
 def count_waiting(tx: Transaction, webhook_id: str, most: int) -> int:
-    """Messages that wait for it, counted up to `most`."""
+    """How many messages wait for it, counted up to `most`."""
     row = tx.one(
         """select count(*) as n from (select 1 from webhook_delivery
            where webhook_id = :id and state = 'pending' limit :most) as counted""",
@@ -145,7 +145,7 @@ def count_waiting(tx: Transaction, webhook_id: str, most: int) -> int:
 
 
 def end_surplus(tx: Transaction, webhook_id: str, most: int, limit: int, now_ms: int) -> None:
-    """More messages wait for it than may: those that are due longest have failed."""
+    """If more than `most` messages wait for it, fail those that have been due longest."""
     tx.run(
         """update webhook_delivery set state = 'failed', error = :error, ended_at = :now where id in
            (select id from webhook_delivery where webhook_id = :id and state = 'pending'
@@ -180,8 +180,8 @@ def delivery(tx: Transaction, delivery_id: str) -> DeliveryRow | None:
 
 
 def due(tx: Transaction, now_ms: int, of_account: int, limit: int) -> list[DueRow]:
-    """The message of each webhook that is due longest, but no more than that many `of_account`, of sound ones
-    and of others: the first of every account, then the second of every account, and so on.
+    """The message of each webhook that has been due longest: every account's first, then the second ones, …
+    At most `of_account` of an account's sound webhooks, and as many of its others.
 
     It looks at each webhook that has messages, not at each message: a server that hangs may have any number.
     """
@@ -211,8 +211,8 @@ def due(tx: Transaction, now_ms: int, of_account: int, limit: int) -> list[DueRo
 
 
 def record(tx: Transaction, delivery_id: str, attempts: int, due: int, row: Mapping[str, Value]) -> bool:
-    """What came of an attempt that was `due` then; False: another process has recorded one meanwhile, or
-    the message is to be sent again."""
+    """Record the outcome of the attempt that was due at `due`.
+    False: another process has recorded one meanwhile, or the message is to be sent again."""
     return bool(
         tx.run(
             """update webhook_delivery set state = :state, attempts = attempts + 1, next_at = :next_at,
@@ -227,8 +227,8 @@ def record(tx: Transaction, delivery_id: str, attempts: int, due: int, row: Mapp
 
 
 def again(tx: Transaction, delivery_id: str, now_ms: int) -> None:
-    """Send it once more, from the first attempt of its schedule; what an attempt in progress has to record is
-    not the outcome of this one."""
+    """Send it once more, from the first attempt of its schedule.
+    Its `next_at` changes, so that an attempt in progress cannot record its outcome as that of this one."""
     tx.run(
         """update webhook_delivery set state = 'pending', attempts = 0, ended_at = null,
                   next_at = case when next_at = :now then :now + 1 else :now end
@@ -239,7 +239,7 @@ def again(tx: Transaction, delivery_id: str, now_ms: int) -> None:
 
 
 def forget(tx: Transaction, before_ms: int, limit: int) -> int:
-    """Remove deliveries that ended before that, and those that have waited since before that."""
+    """Remove deliveries that ended before then, and those that have waited since before then."""
     ended = tx.run(
         """delete from webhook_delivery where id in
            (select id from webhook_delivery where ended_at < :before and ended_at is not null
@@ -273,7 +273,7 @@ def begin_sender(tx: Transaction, mark: Position) -> None:
 
 
 def take_sender(tx: Transaction, holder: str, before: str, beat: int) -> bool:
-    """Be the sender, or stay it; False: somebody else has been quicker."""
+    """Become the sender, or remain it; False: another process was quicker."""
     return bool(
         tx.run(
             """update webhook_sender set holder = :holder, beat = beat + 1
@@ -286,7 +286,7 @@ def take_sender(tx: Transaction, holder: str, before: str, beat: int) -> bool:
 
 
 def stand(tx: Transaction, mark: Position) -> None:
-    """Events as far as this have been read."""
+    """Note that events up to here have been read."""
     tx.run(
         """update webhook_sender set position = :position, job_id = :job_id, sequence = :sequence
            where number = 1""",
@@ -295,7 +295,7 @@ def stand(tx: Transaction, mark: Position) -> None:
 
 
 def since(tx: Transaction) -> int | None:
-    """The position of the oldest event that a webhook may be sent; None without any webhook.
+    """The position of the oldest event that a webhook may be sent; None if there are no webhooks.
 
     A removed one counts until its rows are removed, since the sender does that.
     """

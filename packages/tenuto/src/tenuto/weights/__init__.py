@@ -1,4 +1,4 @@
-"""Weights: the manifest of what the engines read, the cache where it lies, pull and verify."""
+"""Weights: the manifest of what engines read, the cache that holds it, pulling and verifying."""
 
 from tenuto.weights.cache import Problem, default_cache, is_verified, location, verify
 from tenuto.weights.manifest import Manifest, Weight

@@ -1,7 +1,7 @@
 """A pull beside a running service, in a child process: hashing and unpacking cost the service nothing.
 
-Both ends: `BackgroundPull` here, `python -m tenuto.weights.background CACHE NAME…` there, which writes its
-progress as lines of JSON and stops when its standard input ends, as it does with this process. What has
+`BackgroundPull` is the parent's end; the child, `python -m tenuto.weights.background CACHE NAME…`, writes its
+progress as lines of JSON and stops when its standard input ends, as it does when the parent ends. What has
 arrived is kept, and the next pull continues from there. Knows neither HTTP nor who asked for it.
 """
 
@@ -32,7 +32,7 @@ _log = get_logger("tenuto.weights")
 
 
 class Progress(Struct, frozen=True):
-    """How far the last pull is."""
+    """How far the last pull has come."""
 
     model: str
     state: State
@@ -40,13 +40,13 @@ class Progress(Struct, frozen=True):
     total_bytes: int = 0
     """Of what is downloaded and unpacked; 0: not known yet."""
     stage: str = "checking"
-    """That of the weight that moved last; `waiting` while another pull holds the cache."""
+    """That of the weight that progressed last; `waiting` while another pull holds the cache."""
     reason: str | None = None
     """Why it failed."""
 
 
 class BackgroundPull:
-    """One pull at a time; the last one's end can be read until the next begins. Used from any thread."""
+    """One pull at a time; the last one's outcome is kept until the next begins. Used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class BackgroundPull:
         self._process: subprocess.Popen[str] | None = None
 
     def begin(self, model: str, names: Sequence[str], cache: Path) -> Progress:
-        """Start to pull a model's weights. OperatorError while another model's are pulled."""
+        """Start pulling a model's weights. OperatorError while another model's are being pulled."""
         with self._lock:
             now = self._progress
             if now is not None and now.state == "running":
@@ -74,18 +74,18 @@ class BackgroundPull:
         return begun
 
     def stop(self) -> Progress | None:
-        """End the pull that runs; what has arrived is kept."""
+        """End the running pull; what has arrived is kept."""
         with self._lock:
             if self._progress is not None and self._progress.state == "running":
                 self._progress = replace(self._progress, state="stopped")
                 assert self._process is not None
-                # And whatever it has started to download with: it leads a group of its own.
+                # And whatever it started to download with: it leads a process group of its own.
                 with suppress(ProcessLookupError):
                     os.killpg(self._process.pid, signal.SIGKILL)
             return self._progress
 
     def progress(self) -> Progress | None:
-        """How far it is; None: none was begun since this process started."""
+        """How far it has come; None: none was begun since this process started."""
         with self._lock:
             return self._progress
 
@@ -103,7 +103,7 @@ class BackgroundPull:
             self._note(process, state="failed", reason=reason)
 
     def _note(self, process: subprocess.Popen[str], **told: Any) -> None:
-        """Of the process that runs now: one that was stopped may be heard after the next has begun."""
+        """Note progress of the current process only: a stopped one may report after the next has begun."""
         with self._lock:
             now = self._progress
             if now is None or self._process is not process or now.state != "running":
@@ -120,7 +120,7 @@ def main(arguments: Sequence[str]) -> int:
     os.nice(NICE)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     cache, *names = arguments
-    # What a library may print is not for the parent.
+    # What a library may print must not reach the parent.
     lines, sys.stdout = _Lines(sys.stdout), sys.stderr
     try:
         pull(names, Path(cache), lines.report)
@@ -137,7 +137,7 @@ def _end_with_parent() -> None:
 
 
 class _Lines:
-    """The sums over all weights, as lines: at most one in a while, but every new stage."""
+    """Writes the sums over all weights as lines: one in a while at most, but every new stage."""
 
     def __init__(self, to: TextIO) -> None:
         self._to = to
@@ -156,7 +156,7 @@ class _Lines:
         self.tell(done_bytes=done, total_bytes=total, stage=stage)
 
     def tell(self, **facts: Any) -> None:
-        """One line."""
+        """Write one line."""
         self._to.write(json.dumps(facts) + "\n")
         self._to.flush()
 

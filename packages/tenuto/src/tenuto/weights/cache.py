@@ -1,8 +1,8 @@
-"""The cache of weights on this machine: where each one lies, and which were verified by a full hash.
+"""The cache of weights on this machine: where each one is, and which were verified by a full hash.
 
-Beside the weights lie hidden things: `.verified/NAME.json` (size, mtime and hash of every file, written after
-a full hash), `.partial/` (what a pull has downloaded but not yet assembled), `.lock`, and `.compiled/` (what
-an engine compiled for this processor). Knows no network.
+Hidden beside the weights are `.verified/NAME.json` (size, mtime and hash of every file, written after a full
+hash), `.partial/` (what a pull has downloaded but not yet assembled), `.lock`, and `.compiled/` (what an
+engine compiled for this processor). Knows no network.
 """
 
 import fcntl
@@ -20,11 +20,11 @@ from tenuto.weights.manifest import Manifest, Weight, shipped
 
 BLOCK_BYTES = 1 << 20
 MISSING = "missing"
-"""Instead of a hash."""
+"""In place of a hash."""
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """What one file was when its hash was taken."""
+    """The state of one file when its hash was taken."""
 
     size_bytes: int
     mtime_ns: int
@@ -47,19 +47,19 @@ def default_cache() -> Path:
 
 
 def location(cache: Path, name: str) -> Path:
-    """Where the file or folder of this weight lies once it was pulled."""
+    """Where the file or folder of this weight is once it has been pulled."""
     return cache / name
 
 
 def partial(cache: Path) -> Path:
-    """What a pull has downloaded but not yet assembled; on the same file system as the weights."""
+    """Where a pull keeps what is not assembled yet; on the same file system as the weights."""
     return cache / ".partial"
 
 
 def is_verified(cache: Path, name: str, manifest: Manifest | None = None) -> bool:
-    """Whether every file has its right hash, by the record of the last full hash: reads no file, only stats.
+    """Whether every file has the right hash, by the record of the last full hash: stats files, reads none.
 
-    A file changed since then shows by its size or mtime; one altered without either shows by `verify` alone.
+    A change since then shows in the size or mtime; one that alters neither is found only by `verify`.
     """
     weight = (manifest or shipped()).weights_for([name])[0]
     try:
@@ -79,7 +79,7 @@ def is_verified(cache: Path, name: str, manifest: Manifest | None = None) -> boo
 
 
 def is_whole(cache: Path, weight: Weight) -> bool:
-    """Whether every file is there in its size; its hash is not known."""
+    """Whether every file is there with the right size; hashes are not checked."""
     try:
         return all(
             _stat(location(cache, weight.name) / path)[0] == file.size_bytes
@@ -90,7 +90,7 @@ def is_whole(cache: Path, weight: Weight) -> bool:
 
 
 def verify(cache: Path, names: Iterable[str], manifest: Manifest | None = None) -> list[Problem]:
-    """Hashes every file of these weights; with an empty list all are right, and `is_verified` agrees."""
+    """Hashes every file of these weights; an empty list: all are right, and `is_verified` agrees."""
     return [
         problem
         for weight in (manifest or shipped()).weights_for(names)
@@ -113,7 +113,7 @@ def problems_of(cache: Path, weight: Weight) -> list[Problem]:
 
 
 def install(cache: Path, weight: Weight, assembled: Path) -> None:
-    """Puts an assembled, fsynced and hashed file or folder in its place; what lay there before goes."""
+    """Puts an assembled, fsynced and hashed file or folder in its place, replacing what was there."""
     place = location(cache, weight.name)
     if place.is_dir() and not place.is_symlink():
         # A folder cannot be renamed over another that is not empty.
@@ -146,7 +146,7 @@ def remove(cache: Path, name: str) -> None:
 
 @contextmanager
 def only_one(cache: Path, on_wait: Callable[[], None]) -> Iterator[None]:
-    """Holds the cache against other pulls, of this and other processes; the kernel frees it if we die."""
+    """Locks the cache against other pulls, in this and other processes; the kernel frees it if we die."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         stream = (cache / ".lock").open("w")

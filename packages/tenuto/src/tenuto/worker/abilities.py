@@ -1,4 +1,4 @@
-"""What a worker can run and what it cannot, with the reason: looked up once, before it claims anything."""
+"""Which models a worker can run, and why not the others: checked once, before it claims anything."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,22 +14,22 @@ from tenuto_engine import processor
 
 
 class Ability(Struct, frozen=True):
-    """One model, as this worker stands to it."""
+    """One model, and whether this worker can run it."""
 
     model: str
     lane: str
     slots: int
-    """Of its lane, over all workers."""
+    """The slots of its lane, over all workers."""
     host: str
     """child, ray, or both where a model's engines differ."""
     memory_mib: int
-    """What its engines take of this machine by their manifests; 0: little, or not known."""
+    """The memory that its engines take here, by their manifests; 0: little, or unknown."""
     reason: str | None
-    """Why it is not offered; None: it is."""
+    """Why it is not offered; None if it is."""
 
 
 def look(settings: Settings, models: Mapping[str, Model], wanted: Sequence[str]) -> list[Ability]:
-    """What becomes of each wanted model here."""
+    """Whether this worker can run each wanted model."""
     return [_ability(models[name], settings) for name in wanted]
 
 

@@ -1,7 +1,7 @@
 """One attempt of a job, from the claim to its end: fence, run, check, store, record, succeed.
 
-Each possible outcome of a run leads to exactly one transition. If a transition finds that the attempt is not
-ours any more (`Stale`), the attempt just stops: another process has decided.
+Each possible outcome of a run leads to exactly one transition. If a transition finds that the attempt is no
+longer ours (`Stale`), the attempt just stops: another process has decided.
 """
 
 import time
@@ -42,7 +42,7 @@ SET_BACK: ReleaseReason = "the worker's machine could not do it just now; the jo
 """What callers see after a fault of the machine; details are in the log, for operators only."""
 
 NOT_STARTED_PAUSE_MS = 2_000
-"""How long a job waits whose engine did not start, so that the lane does not retry in a tight loop."""
+"""How long a job waits after its engine did not start, so that the lane does not retry in a tight loop."""
 
 MAX_PUBLIC_CHARACTERS = 500
 
@@ -129,7 +129,7 @@ def _end_badly(calls: EngineCalls, error: Exception) -> None:
 
 
 def _pass_fence(context: WorkerContext, claim: Claim) -> bool:
-    """Whether the metered call may be made; committed before it is."""
+    """Whether the metered call may be made; the fence is committed before the call."""
 
     def pass_fence(tx: Transaction, now_ms: int) -> bool:
         passed = lifecycle.pass_fence(tx, context.ids, claim.attempt_id, now_ms=now_ms)
@@ -148,7 +148,7 @@ class _Settled(Struct, frozen=True):
 
 
 def _settle(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _Settled | None:
-    """Make the bytes durable, record them, succeed: in this order, each step repeatable. None: it did not.
+    """Make the bytes durable, record them, succeed: in this order, each step repeatable. None if that failed.
 
     If the worker was suspended for so long that its bytes were swept, it stores them again from memory.
     """
@@ -196,7 +196,7 @@ def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) 
 
 
 def _make_durable(calls: EngineCalls, result: HostResult) -> BlobRecord:
-    """Store the bytes. NotStored: they can't be, and are beside the store for the operator."""
+    """Store the bytes. NotStored: that was not possible, and they are kept aside for the operator."""
     context, claim = calls.context, calls.claim
     patience_s = PATIENCE_S if claim.rerunnable else None
     began = time.perf_counter()

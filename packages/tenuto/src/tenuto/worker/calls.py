@@ -1,7 +1,7 @@
-"""Calls of engines on behalf of one attempt: its deadline, its cancellation, its heartbeat go with each.
+"""Engine calls on behalf of one attempt: each carries its deadline, its cancellation and its heartbeat.
 
-Knows hosts and the attempt, no kind of job: what is asked of an engine, and what its answer must be, is in
-the kinds' own folders (`tenuto.kinds`).
+Knows hosts and the attempt but no kind of job: what an engine is asked for, and what its answer must be, is
+in the kinds' own folders (`tenuto.kinds`).
 """
 
 from collections.abc import Callable
@@ -17,22 +17,22 @@ from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Watched
 
 LEAST_RUN_S = 60.0
-"""A claimed job has this time at least: upkeep, which fails what waits too long, looks once a minute."""
+"""A claimed job gets at least this long: upkeep, which fails jobs that wait too long, looks once a minute."""
 LEAST_PAID_RUN_S = 3600.0
-"""A call that is paid for has more: ended early it would be paid all the same, and its outcome unknown."""
+"""A paid call gets longer: ended early, it would still have to be paid, and its outcome would be unknown."""
 DOUBTFUL_RUN_S = 6 * 3600.0
-"""While the wall clock is in doubt, ten minutes after a start or a jump: as long as any work takes."""
+"""While the wall clock is in doubt, for ten minutes after a start or a jump: long enough for any work."""
 
 OnSegment = Callable[[bytes, dict[str, Any]], None]
 OnProgress = Callable[[dict[str, Any]], None]
 
 
 class ResultInvalid(Exception):
-    """The engine gave something that is not a result of this kind."""
+    """The engine returned something that is not a result of this kind."""
 
 
 class EngineCalls(Struct, frozen=True):
-    """What a kind's runner has of its attempt."""
+    """An attempt as its kind's runner sees it."""
 
     context: WorkerContext
     engines: Engines
@@ -48,7 +48,7 @@ class EngineCalls(Struct, frozen=True):
         model: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> HostResult:
-        """One run of the job's model, or of another that takes part in it. Raises as `ChildHost.run` does."""
+        """Run the job's model, or another one that it needs. Raises what `ChildHost.run` raises."""
         claim, watched = self.claim, self.watched
 
         def forward(content: bytes, metadata: dict[str, Any]) -> None:
@@ -81,7 +81,7 @@ class EngineCalls(Struct, frozen=True):
         return result
 
     def time_left_s(self) -> float:
-        """Until the job's deadline, which is a moment of the wall clock; no jump of that ends a job."""
+        """Seconds until the job's deadline on the wall clock; a jump of that clock never ends a job."""
         least_s = LEAST_RUN_S if self.claim.rerunnable else LEAST_PAID_RUN_S
         if not self.watched.trusts_clock():
             least_s = DOUBTFUL_RUN_S

@@ -1,4 +1,4 @@
-"""A child of `serve`, its worker or one of its API processes: supervised, and gone when its parent is."""
+"""A child process of `serve`, its worker or an API process: supervised, and ended when its parent ends."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from tenuto.config import Settings
 from tenuto.logs import get_logger, set_up_logs
 
 RESTART_FIRST_S = 0.1
-# A dead worker's attempts are found by the next one, within 2 s however often workers die.
+# The next worker finds a dead one's attempts: within 2 s, however often workers die.
 RESTART_MAX_S = 1.0
 # A worker that could not start, because the database is away, has no attempts: the next may wait longer.
 NOT_STARTED_MAX_S = 10.0
@@ -23,7 +23,7 @@ DATABASE_VARIABLE = "TENUTO_DATABASE"
 WORKER = (sys.executable, "-m", "tenuto.bootstrap")
 """The command of the worker."""
 NOT_STARTED = 75
-"""What a child exits with when it could not start: EX_TEMPFAIL of sysexits.h."""
+"""The exit status of a child that could not start: EX_TEMPFAIL of sysexits.h."""
 
 Role = Literal["worker", "api"]
 
@@ -31,9 +31,9 @@ _log = get_logger("tenuto")
 
 
 class Child:
-    """A child process: started, started again when it dies, and gone when we are.
+    """A child process: started, restarted when it dies, and ended when we end.
 
-    `command` gets the descriptor of a pipe as its last argument; `receive_settings` is what it does with it.
+    `command` gets the descriptor of a pipe as its last argument, for `receive_settings`.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Child:
         inherits: Sequence[int] = (),
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
-        """`inherits`: descriptors that it has, too. `on_death` is called when it has ended unasked."""
+        """`inherits`: descriptors that it inherits. `on_death` is called when it has ended unasked."""
         self._settings = settings
         self._command = command
         self._role = role
@@ -58,8 +58,8 @@ class Child:
         self._thread = threading.Thread(target=self._supervise, name=f"child-{role}", daemon=True)
 
     def prepare(self) -> None:
-        """Begin the first process already: it loads its modules, and waits for `start`."""
-        with suppress(OSError):  # The machine can start none just now: `start` tries it again.
+        """Start the first process early: it loads its modules, and waits for `start`."""
+        with suppress(OSError):  # The machine cannot start one at the moment: `start` tries again.
             self._waiting = self._begin()
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class Child:
             process.terminate()
 
     def stop(self) -> None:
-        """Ask it to drain and wait for it; kill it when it takes longer than it may."""
+        """Ask it to drain and wait for it; kill it if it takes too long."""
         self.ask_to_stop()
         self._stopping.set()
         process = self._process
@@ -111,7 +111,7 @@ class Child:
             self._stopping.wait(pause_s)
 
     def _live(self) -> int:
-        """One process from start to end; gives its code. OSError: the machine can start none just now."""
+        """Run one process to its end; returns its exit code. OSError: it cannot be started at the moment."""
         (process, write_end), self._waiting = self._waiting or self._begin(), None
         try:
             if self._asked:
@@ -122,8 +122,8 @@ class Child:
             os.close(write_end)
 
     def _begin(self) -> tuple[subprocess.Popen[bytes], int]:
-        """A process that waits for its settings, and the end of a pipe that is ours: when we die, however we
-        die, it reads the end of the pipe. OSError."""
+        """Start a process that waits for its settings; returns it with our end of a pipe. Raises OSError.
+        When we die, however we die, our end is closed, which the process notices."""
         read_end, write_end = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -142,8 +142,8 @@ class Child:
 
 
 def _hand_over(process: subprocess.Popen[bytes], settings: bytes) -> None:
-    """Write the settings to its standard input: they hold the database's password, and an environment can be
-    read by every process of the same user."""
+    """Write the settings to the process's standard input.
+    They hold the database's password, and every process of the same user can read an environment."""
     assert process.stdin is not None
     # It may have ended already; then it is started again.
     with suppress(OSError), process.stdin:
@@ -151,7 +151,7 @@ def _hand_over(process: subprocess.Popen[bytes], settings: bytes) -> None:
 
 
 def log_not_started(role: Role, reason: str | None) -> None:
-    """A child could not start; it is started again, ever more slowly."""
+    """Log that a child could not start; it is restarted after ever longer pauses."""
     if role == "worker":
         _log.error("worker.not_started", reason=reason)
     else:
@@ -159,9 +159,9 @@ def log_not_started(role: Role, reason: str | None) -> None:
 
 
 def restart_pause_s(code: int, lived_s: float, last_s: float) -> float:
-    """The pause before the next start, after one that ended with this code and a pause of `last_s` before it.
+    """The pause before the next start, given how the last process ended and the pause before it, `last_s`.
 
-    How long a worker has tried to start says nothing: with its link to the database cut it waits for a while.
+    How long a worker tried to start means nothing: without a link to the database it waits for a while.
     """
     if code == NOT_STARTED:
         return min(NOT_STARTED_MAX_S, last_s * 2)
@@ -169,9 +169,9 @@ def restart_pause_s(code: int, lived_s: float, last_s: float) -> float:
 
 
 def receive_settings(read_end: int) -> Settings:
-    """In the child: what its parent hands over; from now on it ends at once when the parent does.
+    """In the child: read the settings from its parent; from now on it ends as soon as the parent does.
 
-    Ends the process if the parent has died before it wrote them.
+    Ends the process if the parent died before it wrote them.
     """
     if not (text := sys.stdin.read()):
         sys.exit(1)
@@ -182,6 +182,6 @@ def receive_settings(read_end: int) -> Settings:
 
 
 def _follow_parent(read_end: int) -> None:
-    """Wait for the end of the pipe, which is the parent's, and end at once."""
+    """Wait until the pipe is closed, which means that the parent has ended, and exit at once."""
     os.read(read_end, 1)
     os._exit(1)

@@ -24,9 +24,9 @@ REMEMBERED_JOBS = 10_000
 
 
 class Setbacks:
-    """How long a job waits that this machine could not run, through no fault of the job: longer each time.
+    """How long a job waits that this machine, through no fault of the job, could not run: longer each time.
 
-    In memory alone: another machine may have what this one lacks, and so may this one after a restart.
+    In memory only: another machine may have what this one lacks, and so may this one after a restart.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Setbacks:
         self._times: OrderedDict[str, int] = OrderedDict()
 
     def pause_ms(self, job_id: str) -> int:
-        """Count one more setback; gives the pause before the next try: from a second up to a minute."""
+        """Count one more setback; returns the pause before the next try, from a second to a minute."""
         with self._lock:
             times = self._times.pop(job_id, 0)
             self._times[job_id] = times + 1
@@ -59,7 +59,7 @@ class WorkerContext(Struct, frozen=True):
     clock: Clock
     worker_id: str
     locks: Path
-    """The folder of lock files that tell this machine's workers which of them live."""
+    """The folder of lock files, which show this machine's workers which of them are alive."""
     telemetry: "Telemetry | None" = None
     """Where spans and metrics go; None: nowhere."""
     setbacks: Setbacks = field(default_factory=Setbacks)
@@ -70,7 +70,7 @@ IN_VAIN_S = 0.5
 
 
 class Bell:
-    """Rings for whoever waits in a lane or was about to, and remembers where it last rang in vain."""
+    """Wakes the slots that wait in a lane or are about to, and remembers where it last rang in vain."""
 
     def __init__(self, lanes: Iterable[str]) -> None:
         self._conditions = {lane: threading.Condition() for lane in lanes}
@@ -81,18 +81,18 @@ class Bell:
         self._answered: dict[str, int] = {}
 
     def rung(self, lane: str) -> int:
-        """How often it has rung in the lane; take it before looking for work."""
+        """How often it has rung in the lane; read this before looking for work."""
         return self._rung[lane]
 
     def ring(self, *lanes: str) -> None:
-        """Wake everybody in these lanes; without any, in all."""
+        """Wake every waiter in these lanes; in all lanes if none is given."""
         for lane in lanes or self._conditions:
             with self._conditions[lane]:
                 self._rung[lane] += 1
                 self._conditions[lane].notify_all()
 
     def wait(self, lane: str, since: int, timeout_s: float | None = None) -> bool:
-        """True as soon as it has rung more often in the lane than `since`."""
+        """Wait until it has rung more often in the lane than `since`; False if the time runs out first."""
         with self._conditions[lane]:
             return self._conditions[lane].wait_for(lambda: self._rung[lane] != since, timeout_s)
 
@@ -103,12 +103,12 @@ class Bell:
         return is_first
 
     def found_nothing(self, lane: str, since: int) -> None:
-        """A look at the lane that was begun after so many rings found nothing."""
+        """Note that a look at the lane that began after this many rings found nothing."""
         self._in_vain[lane] = (since, time.monotonic())
 
     def rang_in_vain(self, lane: str, since: int) -> bool:
-        """Whether another slot of the lane has just looked, after the same ring, and found nothing: it rings
-        for all of them, and a look of each would cost as much as what it rang for.
+        """Whether another slot of the lane has just looked, after the same ring, and found nothing.
+        The bell rings for all of them, and a look by each would cost as much as the job that it rang for.
         """
         rung, at_s = self._in_vain.get(lane, (-1, 0.0))
         return rung == since and time.monotonic() - at_s < IN_VAIN_S

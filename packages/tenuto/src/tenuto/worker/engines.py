@@ -1,7 +1,7 @@
 """The engine hosts of a worker: one process per engine, started when it is first needed.
 
-A model that is composed of others has no host: it uses theirs, and they may be used by their own jobs, too.
-If memory is limited, engines that nothing uses are evicted for one that is needed.
+A model composed of others has no host: it uses theirs, which may also be used by jobs of their own.
+If memory is limited, idle engines are evicted for one that is needed.
 """
 
 import contextlib
@@ -34,16 +34,16 @@ MIB = 1 << 20
 MAX_THREADS = 2
 
 UPSTREAM_KEY = "UPSTREAM_KEY"
-"""The variable in which an engine that calls a server finds the server's secret."""
+"""The environment variable that gives an engine the key of the server it calls."""
 
 SPARE_PROCESSES = 3
-"""Processes of an engine without a model of its own that may end their last runs beside a fresh one."""
+"""How many processes of an engine that holds no model may finish their last runs beside a fresh one."""
 
 _log = get_logger("tenuto.worker")
 
 
 class EngineMemory:
-    """Figures by engine: what the manifest says of its peak, or more where more was measured."""
+    """Memory by engine: the peak that its manifest states, or more if more was measured."""
 
     def __init__(self, limit_mib: int, expected_mib: Mapping[str, int]) -> None:
         # 0: no limit.
@@ -61,7 +61,7 @@ class EngineMemory:
         return max(self._expected[engine], self._measured.get(engine, 0))
 
     def measured_mib(self, engine: str) -> int:
-        """What it took when it was measured last."""
+        """What it took when last measured."""
         return self._measured.get(engine, 0)
 
     def fits(self, engines: Iterable[str]) -> bool:
@@ -70,16 +70,16 @@ class EngineMemory:
 
 
 def missing_weights(model: Model, cache: Path) -> list[str]:
-    """The weights that the model needs and that are not there, verified."""
+    """The weights that the model needs and that are missing or not verified."""
     return [name for name in weights_of(model.entry) if not is_verified(cache, name)]
 
 
 def missing_here(model: Model, settings: Settings) -> list[str]:
-    """Interpreters, files and folders that the model's engines need and this machine has not."""
+    """Interpreters, files and folders that the model's engines need and this machine lacks."""
     lacking = []
     for entry in engines_of(model.entry):
         if settings.models.get(entry.model, ModelSettings()).ray is not None:
-            # They are on the pool's nodes, which say so when the engine is loaded there.
+            # They are on the pool's nodes, which report what is missing when the engine is loaded there.
             continue
         interpreter = _interpreter(entry, settings)
         lacking += [] if shutil.which(interpreter) else [interpreter]
@@ -88,7 +88,7 @@ def missing_here(model: Model, settings: Settings) -> list[str]:
 
 
 def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
-    """How an engine's host is started. OperatorError: the key of its upstream is not where it should be."""
+    """How an engine's host is started. OperatorError: the key of its upstream cannot be read."""
     own = settings.models.get(entry.model, ModelSettings())
     key = None
     if own.upstream is not None:
@@ -114,7 +114,7 @@ def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
 
 
 def expected_mib(entry: EngineEntry, settings: Settings) -> int:
-    """What an engine takes of this machine by its manifest: nothing when it is in a pool."""
+    """The memory an engine takes of this machine by its manifest: none if it runs in a pool."""
     in_pool = settings.models.get(entry.model, ModelSettings()).ray is not None
     return 0 if in_pool else entry.memory_mib
 
@@ -161,7 +161,7 @@ class Engines:
         """Held from `offered` to `begin`, so that two slots do not claim for one free place."""
 
     def offered(self) -> frozenset[str]:
-        """The models whose jobs this worker claims now: their engines start, and have place and memory."""
+        """The models whose jobs this worker claims now: their engines start, with a place and memory free."""
         with self._lock:
             busy = self._busy()
             return frozenset(
@@ -181,7 +181,7 @@ class Engines:
             self._needed_at.update(dict.fromkeys(self._uses[model], time.monotonic()))
 
     def end(self, model: str) -> None:
-        """The engine is done with it; who waited for a place is woken."""
+        """An attempt of this model frees its place; slots that wait for one are woken."""
         with self._lock:
             was_full = self._is_full(model) or self._memory.limit_mib
             self._running[model] -= 1
@@ -194,11 +194,11 @@ class Engines:
             return [name for name, failures in self._failures.items() if failures >= MAX_START_FAILURES]
 
     def ready(self, model: str, stop: Cancellation | None = None) -> ChildHost:
-        """The model's host, loaded; of a composed model all are loaded and the first is given.
+        """The model's host, loaded; for a composed model, all are loaded and the first is returned.
 
-        Raises HostNotReady, counted and reported to the catalog unless it waits for memory, other runs or
-        something that the machine lacks at the moment. Cancelled: `stop` was set while it was loaded; the
-        load continues for whoever else waits for it, or comes next.
+        Raises HostNotReady, counted and reported to the catalog unless the cause is memory, other runs or
+        something that the machine lacks at the moment. Cancelled: `stop` was set during the load, which
+        continues for other waiters and later calls.
         """
         hosts = [self._hosts[engine] for engine in self._uses[model]]
         if all(host.alive for host in hosts):
@@ -215,7 +215,7 @@ class Engines:
         return load.result()
 
     def _loading(self, model: str) -> Future[ChildHost]:
-        """The model's load, in a thread of its own; one for all who wait for it."""
+        """The model's load, in a thread of its own; one for all that wait for it."""
         with self._lock:
             load = self._loads.get(model)
             if load is None:
@@ -227,7 +227,7 @@ class Engines:
             return load
 
     def _load_for(self, model: str, load: Future[ChildHost]) -> None:
-        """What the thread does. The load is over before anybody hears how it ended."""
+        """What the thread does. The load is removed before its outcome is published."""
         host, failure = None, None
         try:
             host = self._load(model)
@@ -263,7 +263,7 @@ class Engines:
         return hosts[0]
 
     def warm(self, model: str) -> None:
-        """Load it before it is needed, where that takes no other engine's memory. Raises as `ready` does."""
+        """Load it before it is needed, if that takes no other engine's memory. Raises as `ready` does."""
         with self._lock:
             loaded = {engine for engine, host in self._hosts.items() if host.alive}
             fits = self._memory.fits(loaded.union(self._uses[model]))
@@ -271,7 +271,7 @@ class Engines:
             self.ready(model)
 
     def weigh(self) -> dict[str, int]:
-        """Measure the loaded engines, unload idle ones beyond what they may take; give MiB of the rest."""
+        """Measure the loaded engines and unload idle ones beyond the limit; returns the MiB of the rest."""
         for engine, host in list(self._hosts.items()):
             resident = host.resident_bytes() if host.alive else None
             with self._lock:
@@ -284,7 +284,7 @@ class Engines:
             return {engine: self._memory.measured_mib(engine) for engine in loaded}
 
     def host(self, model: str) -> ChildHost:
-        """The model's host as it is, for tests and for upkeep."""
+        """The model's host as it is, loaded or not; for tests."""
         return self._hosts[self._uses[model][0]]
 
     @contextmanager
@@ -295,7 +295,7 @@ class Engines:
 
     @contextmanager
     def sharing(self, model: str, watched: Watched, *, is_alone: bool) -> Iterator[None]:
-        """Have the engine together with other runs, or alone; waits in line. Raises Cancelled."""
+        """Use the engine together with other runs, or alone; waits in line. Raises Cancelled."""
         line = self._sharing[self._uses[model][0]]
         with line.turn(watched.stop, is_shared=not is_alone):
             yield
@@ -307,7 +307,7 @@ class Engines:
             host.close()
 
     def _report_too_large(self) -> None:
-        """Engines that took more than all may are not offered any more; the catalog hears why."""
+        """Stop offering models whose engines took more than the limit, and report why to the catalog."""
         limit_mib = self._memory.limit_mib
         for model in self._offers - self._too_large:
             if not self._memory.fits(self._uses[model]):
@@ -337,8 +337,8 @@ class Engines:
             raise HostNotReady(f"no room for it in engine_memory_mib = {self._memory.limit_mib}")
 
     def _busy(self) -> set[str]:
-        """The engines of attempts that are under way, and those that are loaded for one, though it may have
-        been cancelled since.
+        """The engines of running attempts, and those being loaded for one.
+        That one may have been cancelled since.
         """
         models = {model for model, count in self._running.items() if count}.union(self._loads)
         return {engine for model in models for engine in self._uses[model]}

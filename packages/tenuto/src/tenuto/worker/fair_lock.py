@@ -1,6 +1,6 @@
-"""A line, in order of arrival, for something that one may have at a time, or several that share it.
+"""A queue, in order of arrival, for a resource that one holds at a time, or several that share it.
 
-Of several accounts each goes in turn, however many of its jobs wait. Knows neither engines nor jobs.
+Accounts take turns, however many jobs each has waiting. Knows neither engines nor jobs.
 """
 
 import threading
@@ -20,7 +20,7 @@ class _Waiter(Struct, frozen=True, eq=False):
 
 
 class FairLock:
-    """First come, first served, and accounts in turn; a lock would let anybody in next."""
+    """First come, first served, and accounts in turn; a plain lock would admit any waiter next."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -34,9 +34,9 @@ class FairLock:
         account_id: str = "",
         is_shared: bool = False,
     ) -> Iterator[None]:
-        """Have it while the block lasts, alone or with others that share it and came in a row.
+        """Hold it while the block lasts: alone, or with the others that share it at the head of the queue.
 
-        Raises Cancelled when `stop` is set before it is one's turn.
+        Raises Cancelled if `stop` is set before the turn comes.
         """
         me = _Waiter(account_id, is_shared)
         with self._changed:
@@ -54,7 +54,7 @@ class FairLock:
                 self._changed.notify_all()
 
     def _join(self, me: _Waiter) -> None:
-        """Behind all who have no more of their own account before them; never before whose turn it is."""
+        """Queue behind all with no more of their own account ahead than `me`; never ahead of the first."""
         before = Counter[str]()
         position = len(self._waiting)
         own = sum(waiter.account_id == me.account_id for waiter in self._waiting)

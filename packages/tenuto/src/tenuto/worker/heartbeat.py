@@ -1,7 +1,7 @@
-"""The heartbeat: reports that attempts live, carries their progress, and learns of cancellations.
+"""The heartbeat: reports that attempts are alive, writes their progress, and learns of cancellations.
 
-It runs in a thread of its own, so that neither an engine nor a slow disk holds it up. If it dies,
-the worker's attempts fall silent and are rescued: by the fence that costs work, never correctness.
+It runs in a thread of its own, so that neither an engine nor a slow disk holds it up. If it dies, the
+worker's attempts fall silent and are rescued: thanks to the fence, that costs work but never correctness.
 """
 
 import threading
@@ -23,16 +23,16 @@ from tenuto.worker.context import WorkerContext
 CLOCKS_AGREE_MS = 60_000
 CLOCKS_AGREE_FOR_S = 600.0
 PROGRESS_S = 1.0
-"""Progress is written as often, when there is any; otherwise the beat alone."""
+"""How often progress is written when there is any; otherwise only the beat is."""
 
 DEAF_S = 2.5
-"""Between two looks at who is silent there is a second at most; more, and it was we who stood still."""
+"""Silence is checked at least once a second; after a longer gap than this, it was we who stood still."""
 
 _log = get_logger("tenuto.worker")
 
 
 class ClockAgreement:
-    """Whether wall and monotonic time have gone side by side long enough to act on it."""
+    """Whether wall and monotonic time have agreed for long enough to act on the wall clock."""
 
     def __init__(self, wall_ms: int, monotonic_s: float) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class ClockAgreement:
         self._jumped_at = float("-inf")
 
     def holds(self, wall_ms: int, monotonic_s: float) -> bool:
-        """Look at both clocks; a jump of more than a minute restarts the ten minutes."""
+        """Compare both clocks; a jump of more than a minute restarts the ten minutes."""
         with self._lock:
             passed_ms = (monotonic_s - self._monotonic_s) * 1000
             if abs((wall_ms - self._wall_ms) - passed_ms) > CLOCKS_AGREE_MS:
@@ -50,12 +50,12 @@ class ClockAgreement:
             return monotonic_s - self._since >= CLOCKS_AGREE_FOR_S
 
     def is_steady(self, monotonic_s: float) -> bool:
-        """Whether no jump was seen for as long: who was at work during one may look a day late, or years."""
+        """Whether no jump was seen for that long: what ran during one may look late by a day, or by years."""
         return monotonic_s - self._jumped_at >= CLOCKS_AGREE_FOR_S
 
 
 class Watched(Struct):
-    """An attempt that this worker runs. The heartbeat sets the switch, the attempt says why it looks."""
+    """An attempt that this worker runs. The heartbeat sets `stop`, and a flag that says why."""
 
     attempt_id: str
     cancellable: bool
@@ -63,16 +63,16 @@ class Watched(Struct):
     """Whether the wall clock may end it."""
     stop: Cancellation = field(default_factory=Cancellation)
     leave: Cancellation = field(default_factory=Cancellation)
-    """The worker ends now, whatever the attempt still has in its hands."""
+    """The worker ends now, whatever the attempt has not stored yet."""
     progress: dict[str, Any] | None = None
     is_running: bool = False
-    """An engine runs for it now and should give signs of life: not while it loads, nor in a queue for it."""
+    """An engine is running for it and should give signs of life; not while that loads or is waited for."""
     heard_at: float = field(default_factory=time.monotonic)
     """When that engine last gave a sign of life, on the monotonic clock."""
     cancelled: bool = False
     """The caller asked for it to end."""
     lost: bool = False
-    """The attempt is another's by now: nothing may be written for it."""
+    """Another process has the attempt by now: nothing may be written for it."""
     silent: bool = False
     """The engine has given no sign of life for too long."""
 
@@ -87,20 +87,20 @@ class Watched(Struct):
 
     def run_begins(self) -> None:
         """An engine has taken up the run: from now on its silence counts."""
-        # In this order: the heartbeat looks from a thread of its own.
+        # In this order: the heartbeat reads both from another thread.
         self.live()
         self.is_running = True
 
     def run_pauses(self) -> None:
-        """The run has ended, or waits for us: nobody expects to hear its engine."""
+        """The run has ended, or waits for us: its engine may be silent."""
         self.is_running = False
 
 
 class Heartbeat:
-    """The thread, and the attempts it speaks for."""
+    """The thread, and the attempts that it reports as alive."""
 
     def __init__(self, context: WorkerContext, register: Callable[[Transaction], None]) -> None:
-        """`register` enters the worker again if others took it for dead and forgot it."""
+        """`register` registers the worker again if others thought it dead and forgot it."""
         self._context = context
         self._register = register
         self._lock = threading.Lock()
@@ -108,7 +108,7 @@ class Heartbeat:
         self.agreement = ClockAgreement(context.clock(), time.monotonic())
         self._stopping = threading.Event()
         self.beaten_at = self._listened_at = time.monotonic()
-        """When it last went round, on the monotonic clock, whether or not the database answered."""
+        """When its loop last ran, on the monotonic clock, whether or not the database answered."""
         self._listener = context.database.listen("cancel")
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
@@ -118,13 +118,13 @@ class Heartbeat:
     def stop(self) -> None:
         self._stopping.set()
         if self._thread.ident is not None:
-            # It would else see it after its wait, a second later.
+            # Otherwise it would notice only after its wait, up to a second later.
             self._context.database.wake("cancel")
             self._thread.join(timeout=5)
         self._listener.close()
 
     def watch(self, attempt_id: str, *, cancellable: bool) -> Watched:
-        """Speak for this attempt until `forget`. A metered attempt is not cancelled once it is called."""
+        """Report this attempt as alive until `forget`. A metered attempt is not `cancellable`."""
         watched = Watched(attempt_id, cancellable, self._trusts_clock)
         with self._lock:
             self._watched[attempt_id] = watched
@@ -169,7 +169,7 @@ class Heartbeat:
             # The beat itself finds out when the database is back.
             self._stopping.wait(seconds)
             return
-        # Any change of the database may wake us: look at most so often.
+        # Any change in the database may wake us: limit how often we look.
         self._stopping.wait(0.02)
 
     def _beat(self, due: list[Watched], *, seen: bool) -> None:
@@ -180,7 +180,7 @@ class Heartbeat:
         now_ms = self._context.clock()
 
         def beat(tx: Transaction) -> dict[str, bool | None]:
-            # A machine that slept for long, or was cut off, comes back to a service that has forgotten it.
+            # A machine that slept for long, or was cut off, may come back to a service that forgot it.
             if seen and not catalog.see_worker(tx, self._context.worker_id, now_ms=now_ms):
                 self._register(tx)
             return lifecycle.heartbeat(tx, progress)
@@ -192,7 +192,7 @@ class Heartbeat:
             _log.warning("heartbeat.not_written", reason=error.message)
             return
         except Exception as error:
-            # A fault of ours; a heart that stops would give every attempt of this worker away.
+            # A bug; if the heartbeat stopped, every attempt of this worker would be lost.
             log_failure(_log, "heartbeat.failed", error)
             return
         for watched in due:
@@ -220,7 +220,7 @@ class Heartbeat:
     def _look_for_silence(self, active: list[Watched]) -> None:
         """Stop attempts whose engine runs and has given no sign of life for too long while we were listening.
 
-        A process that stood still, as when its machine sleeps, heard nothing itself.
+        A process that stood still, as when its machine slept, could not hear one.
         """
         limit_s = self._context.settings.engine_silence_s
         now = time.monotonic()

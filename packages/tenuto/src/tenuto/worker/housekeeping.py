@@ -1,8 +1,8 @@
-"""A worker's long work: the sweep of bytes that nothing refers to, the audit of our records, the retention.
+"""A worker's long tasks: sweeping bytes that nothing refers to, auditing our records, retention.
 
-With millions of jobs, or a store that stalls, it takes minutes: each has a thread of its own, so that rescues
-continue meanwhile, and rests as long as it works, so that callers do. Sweep and audit are due once an hour,
-and then one of all workers does them; but every worker removes, now and then, what a sweep has condemned.
+With millions of jobs, or a store that stalls, each takes minutes: it has a thread of its own, so that rescues
+continue, and rests for as long as it works, so that requests do. Sweep and audit are due once an hour and are
+done by one of all workers; but every worker removes, now and then, what a sweep has condemned.
 """
 
 import itertools
@@ -28,9 +28,9 @@ NAMES_PER_READ = 500
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
 AUDIT_S = 300.0
-"""How long an hour's audit looks through all records, its rests not counted; the next one continues."""
+"""How long an hourly audit looks through all records, rests not counted; the next one continues."""
 RECENT_MS = 2 * runs.EVERY_MS
-"""What an audit looks at besides, where it did not get through all records."""
+"""How far back an audit also looks if it did not get through all records."""
 
 _log = get_logger("tenuto.worker")
 
@@ -53,7 +53,7 @@ class BackgroundThread:
             return
         thread = threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True)
         thread.start()
-        # Set only once it runs: whoever stops us joins it.
+        # Set only once it runs: `stop` joins it.
         self._thread = thread
 
     def join(self, timeout_s: float) -> None:
@@ -62,7 +62,7 @@ class BackgroundThread:
             self._thread.join(timeout_s)
 
     def stop(self) -> None:
-        """Give up what is running; nothing of it is lost, and another worker does it when it is due again."""
+        """Abandon what is running; nothing is lost, and another worker does it when it is due again."""
         self.stopping.set()
         self.join(10)
 
@@ -74,7 +74,7 @@ class BackgroundThread:
 
 
 class Pace:
-    """Long work in portions: after each one a rest as long as it took, and a limit to all of them."""
+    """Paces long work done in portions: a rest after each, as long as it took, and a limit on the total."""
 
     def __init__(self, stopping: threading.Event, *, most_s: float = float("inf")) -> None:
         self._stopping = stopping
@@ -82,7 +82,7 @@ class Pace:
         self._resumed_at: float | None = None
 
     def is_enough(self) -> bool:
-        """Rest; whether the work is to end: its time is over, or the worker stops. Not before a portion."""
+        """Rest, except before the first portion. Whether to end: time is up, or the worker stops."""
         if self._resumed_at is None:
             self._resumed_at = time.monotonic()
             return self._stopping.is_set()
@@ -95,7 +95,7 @@ class Pace:
 
 
 class Sweeper:
-    """Removes the bytes that nothing refers to. Asked now and then whether it is due."""
+    """Removes the bytes that nothing refers to. Called now and then, it checks whether it is due."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
@@ -125,7 +125,7 @@ class Sweeper:
         remove_condemned(context)
 
     def _condemn_rowless(self, now_ms: int) -> None:
-        """Bytes whose writer died before it could record them."""
+        """Condemn bytes whose writer died before it could record them."""
         context = self._context
         names = context.blobs.ids(older_than_ms=now_ms - ORPHAN_AGE_MS)
         rowless: list[str] = []
@@ -139,7 +139,7 @@ class Sweeper:
         )
 
     def _condemn_orphans(self, now_ms: int) -> None:
-        """Rows of bytes that nothing refers to any more, page by page; only a page with one is written."""
+        """Condemn rows of bytes that nothing refers to, page by page; only pages with one are written to."""
         database, after, pace = self._context.database, "", Pace(self.thread.stopping)
         while not pace.is_enough():
             last = database.read(lambda tx, after=after: artifacts.page_of_blobs(tx, after))  # type: ignore[misc]
@@ -152,7 +152,7 @@ class Sweeper:
 
 
 def remove_condemned(context: WorkerContext) -> None:
-    """What a sweep condemned, and what was erased and could not be removed at once."""
+    """Remove what a sweep condemned, and what was erased but could not be removed at once."""
     condemned = context.database.read(artifacts.condemned)
     stuck = _remove(context, condemned)
     if len(condemned) > stuck:
@@ -160,7 +160,7 @@ def remove_condemned(context: WorkerContext) -> None:
 
 
 class Auditor:
-    """Audits the service's own records. Asked now and then whether it is due."""
+    """Audits the service's own records. Called now and then, it checks whether it is due."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
@@ -183,7 +183,7 @@ class Auditor:
             log_failure(_log, "audit.failed", error)
 
     def _audit(self, now_ms: int | None) -> None:
-        """Continue the look through all records; where that is not all, look at what is new, too."""
+        """Continue through all records; unless one audit covers them all, look at recent ones, too."""
         context, began, stopping = self._context, time.monotonic(), self.thread.stopping
         progress = context.database.read(runs.progress)
         is_beginning = progress.position is None
@@ -240,15 +240,15 @@ def _log_findings(findings: list[Finding]) -> None:
 
 
 class Retention:
-    """Erases what callers, or the operator's settings, want to be kept for some time alone."""
+    """Erases what the operator's settings keep for a limited time only."""
 
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
         self.thread = BackgroundThread("retention", self._failed)
 
     def look(self, *, now_ms: int) -> None:
-        """Begin, unless the last round is still running. Call it only while the wall clock can be trusted:
-        nothing brings back what it erases.
+        """Begin, unless the last round is still running.
+        Call it only while the wall clock can be trusted: nothing brings back what it erases.
         """
         pace = Pace(self.thread.stopping)
         self.thread.begin(lambda: retain(self._context, now_ms=now_ms, is_enough=pace.is_enough))
@@ -261,10 +261,10 @@ class Retention:
 
 
 def retain(context: WorkerContext, *, now_ms: int, is_enough: Callable[[], bool] = lambda: False) -> None:
-    """Erase recordings that came with jobs which have ended, some hours later.
+    """Erase recordings that were sent with jobs, some hours after those have ended.
 
-    And, if the operator switched it on, what is older than the setting allows: requests and results of jobs
-    that have ended, and inputs that no open job needs; never segments or voices. `is_enough` is asked before
+    And, if the operator enabled it, whatever is older than the setting allows: requests and results of jobs
+    that have ended, and inputs that no open job needs; never segments or voices. `is_enough` is called before
     each transaction; what is left then is erased by the next round.
     """
     if hours := context.settings.openai_inputs_h:
@@ -289,7 +289,7 @@ def _retain_inputs(
     erase: Callable[..., tuple[str | None, list[str]]],
     is_enough: Callable[[], bool],
 ) -> None:
-    """`erase`, from one id on to the next, until all is erased or the round is over."""
+    """Call `erase`, each time from the id where it stopped, until all is erased or the round is over."""
     after: str | None = ""
     while after is not None and not is_enough():
         after, blobs = context.database.write(partial(erase, after=after))
@@ -303,7 +303,7 @@ def _remove_retained(context: WorkerContext, blobs: list[str], *, jobs: int) -> 
 
 
 def _remove(context: WorkerContext, blobs: list[str]) -> int:
-    """Remove condemned bytes; gives how many could not be."""
+    """Remove condemned bytes; returns how many could not be removed."""
     stuck = remove(context.database, context.blobs, blobs)
     for blob_id in stuck:
         _log.error("blob.not_removed", blob_id=blob_id)

@@ -1,4 +1,4 @@
-"""Lock files: one `serve` per folder, and which workers of this machine live. Knows neither jobs nor rows."""
+"""Lock files: one `serve` per folder, and which workers here are alive. Knows neither jobs nor rows."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ SERVE_LOCK = "serve.lock"
 
 
 class FolderLock:
-    """The lock of `serve` on its data folder; a second one learns who holds it."""
+    """The lock of `serve` on its data folder; a second `serve` learns who holds it."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -30,7 +30,7 @@ class FolderLock:
             ) from error
 
     def sign(self, address: str) -> None:
-        """Write who holds the lock, for whoever is refused; the port is known only once we listen."""
+        """Write who holds the lock, for a process that is refused; the port is known only once we listen."""
         line = f"pid {os.getpid()}, {address}\n".encode()
         os.pwrite(self._descriptor, line, 0)
         os.ftruncate(self._descriptor, len(line))
@@ -40,7 +40,7 @@ class FolderLock:
 
 
 def serving_at(folder: Path) -> str | None:
-    """Where the `serve` on this folder listens; None when none does."""
+    """Where the `serve` on this folder listens; None if none does."""
     if not is_held(folder, SERVE_LOCK):
         return None
     signed = (folder / SERVE_LOCK).read_text("utf-8", "replace").strip()
@@ -48,7 +48,7 @@ def serving_at(folder: Path) -> str | None:
 
 
 class LifeLock:
-    """A file whose lock is held as long as this process lives; the kernel frees it at any death."""
+    """A file locked for as long as this process lives; the kernel releases it however the process dies."""
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ class LifeLock:
 
 
 def is_held(folder: Path, name: str) -> bool:
-    """Whether the process that made this lock still lives; a missing file is a dead one's."""
+    """Whether the process that took this lock is still alive; if the file is missing, it is not."""
     try:
         descriptor = os.open(folder / name, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def remove(folder: Path, name: str) -> None:
 
 
 def machine(folder: Path) -> str:
-    """Names this machine as far as locks go: host, boot, and the very folder, so that containers differ."""
+    """Identify this machine for locks: host, boot and the folder itself, so that containers differ."""
     folder.mkdir(parents=True, exist_ok=True)
     stat = folder.stat()
     boot = Path("/proc/sys/kernel/random/boot_id")

@@ -1,4 +1,4 @@
-"""The thread that makes spans of events and sends them: of all workers that share a database, one does."""
+"""The thread that turns events into spans and sends them, in one of all workers that share a database."""
 
 import threading
 import time
@@ -16,16 +16,16 @@ SILENCE_S = 60.0
 FIRST_PAUSE_S = 2.0
 LONGEST_PAUSE_S = 30.0
 LATEST_MS = 3_600_000
-"""Events that are older are not exported any more: a collector that is back gets the last hour at most."""
+"""If the next event is older, all so far are skipped: a collector that was long away gets only new ones."""
 
 _log = get_logger("tenuto.worker")
 
 
 class SpanExport:
-    """Chosen as the sender of webhooks is: the beat of the one before has stood still for `SILENCE_S`.
+    """Chosen like the sender of webhooks: once the beat of the last one has stood still for `SILENCE_S`.
 
-    Two at once do no harm, since a span has the same ids from both. While the collector takes nothing, the
-    events wait in the database and nothing in memory.
+    Two at once do no harm, since both give a span the same ids. While the collector accepts nothing, events
+    wait in the database, and nothing waits in memory.
     """
 
     def __init__(self, context: WorkerContext, telemetry: Telemetry) -> None:
@@ -38,12 +38,12 @@ class SpanExport:
         self._thread = threading.Thread(target=self._run, name="spans", daemon=True)
 
     def start(self) -> None:
-        """Before anything is claimed: the first export of a database begins with what happens from now on."""
+        """Call before anything is claimed: a database's first export begins with what happens from now on."""
         self._context.database.write(trace.observe)
         self._thread.start()
 
     def stop(self) -> None:
-        """What events say is left to the next one; what was measured here has two seconds to be sent."""
+        """Spans of events are left to the next exporter; those measured here have two seconds to be sent."""
         self._stopping.set()
         self._telemetry.stop()
 
@@ -58,7 +58,7 @@ class SpanExport:
                 log_failure(_log, "telemetry.failed", error)
 
     def _is_exporter(self) -> bool:
-        """Whether it is this process's turn; a beat every few seconds says that it lives."""
+        """Whether it is this process's turn; a beat every few seconds shows that it is alive."""
         database, now, me = self._context.database, time.monotonic(), self._context.worker_id
         if self._seen[0] == me and now - self._beat_at < BEAT_S:
             return True
@@ -73,7 +73,7 @@ class SpanExport:
         return True
 
     def _export(self) -> bool:
-        """Send the spans of a page of events; whether there may be more to send just now."""
+        """Send the spans of a page of events; returns whether there may be more to send."""
         database, me = self._context.database, self._context.worker_id
         events = database.read(trace.next_events)
         if not events:

@@ -1,4 +1,4 @@
-"""What an attempt reads and writes, repeated while the database, the store or the disk is not available.
+"""An attempt's reads and writes, retried while the database, the store or the disk is unavailable.
 
 Knows no kind of job.
 """
@@ -37,8 +37,8 @@ STORE_TRIES = 5
 STORE_PAUSE_S = 0.5
 AWAY_PAUSE_S = 10.0
 PATIENCE_S = 60.0
-"""How long a result waits for a folder that cannot be written, if another machine may produce it again; a
-result that was paid for waits as long as the process lives."""
+"""How long a result waits for a folder that cannot be written if another machine may produce it again.
+A result that was paid for waits as long as the process lives."""
 WRITE_PAUSE_S = 0.2
 READ_PAUSE_S = 2.0
 READ_PATIENCE_S = 60.0
@@ -47,7 +47,7 @@ READ_PATIENCE_S = 60.0
 _log = get_logger("tenuto.worker")
 
 RESCUED = "rescued"
-"""The folder of the data folder in which a worker that had to stop leaves results that nobody could store."""
+"""The subfolder of the data folder where a worker that had to stop leaves results it could not store."""
 
 
 class NotStored(TenutoError):
@@ -58,8 +58,8 @@ class NotStored(TenutoError):
 
 
 def keep_aside(context: WorkerContext, job_id: str, attempt_id: str, content: bytes) -> str:
-    """Leave a paid result that could not be stored in a file of the data folder, which need not be on the
-    store's disk; gives what its operator reads of it. An unwritable folder is reported.
+    """Save a paid result that could not be stored to a file; returns a message on it for the operator.
+    The data folder need not be on the store's disk. If it cannot be written, the message says so.
     """
     path = context.settings.folder.absolute() / RESCUED / attempt_id
     try:
@@ -81,10 +81,10 @@ def keep_aside(context: WorkerContext, job_id: str, attempt_id: str, content: by
 def store(
     context: WorkerContext, content: bytes, watched: Watched, *, patience_s: float | None
 ) -> BlobRecord:
-    """Make bytes durable, with pauses that grow. Raises StorageFailed when patience is over.
+    """Make bytes durable, retrying with growing pauses. Raises StorageFailed once `patience_s` is over.
 
-    A store that is away is waited for, as the database is: what was made, or paid for, is not given up, and
-    without a patience nothing ends that but the worker's stop (NotStored). Cancelled: the attempt is to stop.
+    A store that is away is waited for, as the database is: what was made, or paid for, is not given up.
+    Without `patience_s` only the worker's stop ends the wait (NotStored). Cancelled: the attempt must stop.
     """
     began, nth = time.monotonic(), 0
     blob_id = context.ids.new("blob")
@@ -101,12 +101,12 @@ def store(
             if patience_s is not None and not is_away and time.monotonic() - began >= patience_s:
                 raise
             if not is_away:
-                blob_id = context.ids.new("blob")  # What is left of the other may stand in its own way.
+                blob_id = context.ids.new("blob")  # Remains of the last try may be in the way.
             _pause(watched, min(STORE_PAUSE_S * nth, AWAY_PAUSE_S), why)
 
 
 def read(context: WorkerContext, operation: Callable[[Transaction], T]) -> T:
-    """One look, as often as it takes while the database is away."""
+    """Run one read, retried while the database is away."""
     while True:
         try:
             return context.database.read(operation)
@@ -117,9 +117,9 @@ def read(context: WorkerContext, operation: Callable[[Transaction], T]) -> T:
 
 
 def write(context: WorkerContext, transition: Callable[[Transaction, int], T]) -> T:
-    """One transition, as often as it takes while the database is away.
+    """Run one transition, retried while the database is away.
 
-    A commit whose outcome is unknown is tried again: if it was made, the fence answers Stale.
+    A commit whose outcome is unknown is retried: if it succeeded, the fence raises Stale.
     """
     while True:
         now_ms = context.clock()
@@ -132,12 +132,12 @@ def write(context: WorkerContext, transition: Callable[[Transaction, int], T]) -
 
 
 def _passes(error: Exception) -> bool:
-    """Whether the same may go well in a moment: the database is away, or this machine lacks something."""
+    """Whether a retry may soon succeed: the database is away, or this machine lacks something."""
     return isinstance(error, Unavailable) or is_of_the_machine(error)
 
 
 def _pause(watched: Watched, seconds: float, why: str) -> None:
-    """Wait, unless the attempt is to stop (Cancelled) or the whole worker is, at once (NotStored)."""
+    """Wait, unless the attempt must stop (Cancelled) or the whole worker must, at once (NotStored)."""
     woken = threading.Event()
     with watched.stop.calling(woken.set), watched.leave.calling(woken.set):
         if not watched.stop.is_set() and not watched.leave.is_set():
@@ -151,10 +151,10 @@ def _pause(watched: Watched, seconds: float, why: str) -> None:
 
 
 def read_input(calls: EngineCalls, blob_id: str, what: str) -> bytes:
-    """The bytes of an input, waited for while the database or the store is away.
+    """The bytes of an input; waits while the database or the store is away.
 
     Raises EngineFailed with `input_unreadable`: damaged bytes fail a job at once, missing ones after a few
-    tries. StoreUnreachable: they still cannot be read after a minute. Cancelled: the attempt is to stop.
+    tries. StoreUnreachable: they still cannot be read after a minute. Cancelled: the attempt must stop.
     """
     record = input_record(calls.context, blob_id, what)
     try:
@@ -178,7 +178,7 @@ def input_record(context: WorkerContext, blob_id: str, what: str) -> BlobRecord:
 
 
 def when_back(watched: Watched, read_bytes: Callable[[], T]) -> T:
-    """What a read gives; while the store is away it is made again, until the attempt is to stop."""
+    """The result of a read, retried while the store is away: for a minute, or until the attempt must stop."""
     began = time.monotonic()
     while True:
         try:

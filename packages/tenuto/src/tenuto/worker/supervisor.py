@@ -1,6 +1,6 @@
 """A worker from start to end: takes its lock, registers, starts its slots and threads, drains on SIGTERM.
 
-`expose` answers those who watch it: whether it lives, whether it takes jobs, how its attempts went.
+`expose` serves its probes and metrics: whether it is alive, whether it takes jobs, how its attempts went.
 """
 
 import importlib
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 STOP_S = 5.0
 WITHDRAW_AGAIN_S = 0.5
 POLL_S = 1.0
-"""The safety net behind wake-ups: work is looked for at least as often."""
+"""The safety net behind wake-ups: work is looked for at least this often."""
 EARLY_S = 0.1
-"""A wait may end a little before its time; the look that is due with it is not put off to the next one."""
+"""A wait may end slightly early; the look that is due then is not put off to the next one."""
 LISTEN_AGAIN_S = 0.5
 
 STUCK_S = 60.0
-"""A heartbeat this old, whether the database answered or not, never comes back."""
+"""A heartbeat older than this, whether or not the database answers, will not come back."""
 BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _log = get_logger("tenuto.worker")
 
@@ -78,7 +78,7 @@ class Worker:
             for lane in lanes
             if any(context.models[name].lane == lane for name in offered)
         }
-        # Once: while all slots of a lane are busy, nobody wants to know what is queued there.
+        # `once`: while all slots of a lane are busy, none needs to know what is queued there.
         self._listener = context.database.listen(*self._topics, once=True)
         arm = self._listener.arm
         self._slots = [
@@ -99,7 +99,7 @@ class Worker:
 
         context.database.write(register)
         failpoints.hit("register.after_commit")
-        # Before any work: without descriptors halfway through its first import, numpy cannot be had any more.
+        # Before any work: if its first import runs out of descriptors, numpy can never be imported again.
         importlib.import_module("numpy")
         if self._spans is not None:
             self._spans.start()
@@ -113,14 +113,14 @@ class Worker:
         _log.info("worker.started", worker_id=context.worker_id, models=self._offered)
 
     def stop(self) -> None:
-        """Claim nothing more, let attempts end within the grace, give back what is left, end the hosts."""
+        """Claim nothing more, let attempts end within the grace, release the others, end the hosts."""
         settings = self._context.settings
         self._draining = True
         for slot in self._slots:
             slot.stop()
         self._bell.ring()
         until = time.monotonic() + settings.drain_s
-        # Its heartbeat continues while it drains, so nobody takes it for lost: what fails is tried again.
+        # The heartbeat continues meanwhile, so we do not count as lost: a failed withdrawal is retried.
         while self._withdraws and not self._withdraw() and time.monotonic() < until:
             if self._join_slots(min(until, time.monotonic() + WITHDRAW_AGAIN_S)):
                 break
@@ -141,7 +141,7 @@ class Worker:
             self._spans.stop()
         self._heartbeat.stop()
         self._engines.close()
-        # It waits at its socket: closed under it, it would end with an error.
+        # The thread waits on the listener's socket: if that were closed first, it would end with an error.
         for topic in self._topics:
             self._listener.arm(topic)
             self._context.database.wake(topic)
@@ -152,15 +152,15 @@ class Worker:
         _log.info("worker.stopped", worker_id=self._context.worker_id)
 
     def beaten_at(self) -> float:
-        """When its heart last beat, on the monotonic clock."""
+        """When its heartbeat last ran, on the monotonic clock."""
         return self._heartbeat.beaten_at
 
     def dead_slots(self) -> int:
-        """How many slots take no job any more, though nobody has stopped them."""
+        """How many slots take no more jobs although they were not stopped."""
         return sum(slot.is_dead() for slot in self._slots)
 
     def engines(self) -> Mapping[str, int]:
-        """The engines that are loaded, and the MiB that each took when it was measured last."""
+        """The loaded engines, and the MiB that each took when last measured."""
         return self._upkeep.weighed
 
     def running(self) -> int:
@@ -182,8 +182,8 @@ class Worker:
         )
 
     def _withdraw(self) -> bool:
-        """From now on no job is accepted because of this worker. False: the database did not answer; a worker
-        that ends before it does counts as away within a minute.
+        """From now on no job is accepted because of this worker. False: the database did not answer.
+        A worker that ends before it does counts as away within a minute.
         """
         worker_id = self._context.worker_id
         try:
@@ -194,15 +194,15 @@ class Worker:
         return True
 
     def _forget(self) -> None:
-        """Nothing of ours is open: the lock can go. The row stays until others forget it."""
+        """Release the lock, as no attempt of ours is open. The row stays until other workers remove it."""
         self._lock.release()
 
     def _join_slots(self, until: float) -> bool:
-        """Whether all have ended by then."""
+        """Wait for the slots; returns whether all have ended by then."""
         return all(slot.join(max(0.0, until - time.monotonic())) for slot in self._slots)
 
     def _listen(self) -> None:
-        """Ring where work was announced, and where it is found by a look each second: one for all slots."""
+        """Ring where work is announced, and where a look each second, one for all slots, finds some."""
         poll_at = 0.0
         while not self._stopping.is_set():
             try:
@@ -215,16 +215,16 @@ class Worker:
             except Unavailable:
                 self._stopping.wait(LISTEN_AGAIN_S)
             except Exception as error:
-                # A fault of ours; slots wait for nothing but the bell.
+                # A bug; this thread must live on, as slots wait for nothing but the bell.
                 log_failure(_log, "claim.failed", error)
                 self._stopping.wait(LISTEN_AGAIN_S)
 
     def _lanes_with_work(self) -> list[str]:
-        """Those in which a slot has nothing to do, though something waits that it could run."""
+        """The lanes in which a slot is idle although a job waits that it could run."""
         idle = {slot.lane: slot.offered() for slot in self._slots if slot.is_idle}
         if not idle:
             return []
-        # Before the look, as slots do; every second, as the process that should wake us may have died.
+        # Armed before the look, as slots do; every second, as the process that should wake us may have died.
         for topic, lane in self._topics.items():
             if lane in idle:
                 self._listener.arm(topic)
@@ -232,7 +232,7 @@ class Worker:
         return self._context.database.read(lambda tx: queue.lanes_with_work(tx, idle, now_ms=now_ms))
 
     def _warm(self) -> None:
-        """Load what is marked so before the first job asks for it."""
+        """Load the models marked `warm` before the first job needs them."""
         for name in self._offered:
             own = self._context.settings.models.get(name)
             if own is not None and own.warm:
@@ -243,7 +243,7 @@ class Worker:
 
 
 class Slot:
-    """A thread that runs one attempt at a time of a lane."""
+    """A thread that runs a lane's attempts, one at a time."""
 
     def __init__(
         self,
@@ -259,29 +259,29 @@ class Slot:
         self._context = context
         self.lane = lane
         self.is_idle = False
-        """It waits for the bell."""
+        """Whether it waits for the bell."""
         self._arm = arm
         self._slots = slots(context.settings)[lane]
         self._engines = engines
         self._heartbeat = heartbeat
         self._bell = bell
         self._stopping = threading.Event()
-        self.faults = 0  # claims that failed in a way that nobody has foreseen
+        self.faults = 0  # claims that failed in an unforeseen way
         self._thread = threading.Thread(target=self._run, name=f"slot-{lane}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Claim nothing more; an attempt that runs continues."""
+        """Claim nothing more; a running attempt continues."""
         self._stopping.set()
 
     def is_dead(self) -> bool:
-        """Whether its thread has ended though nobody has stopped it."""
+        """Whether its thread has ended although it was not stopped."""
         return not (self._thread.is_alive() or self._stopping.is_set())
 
     def join(self, timeout_s: float) -> bool:
-        """Whether the thread has ended by then."""
+        """Wait for the thread; returns whether it has ended by then."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -303,8 +303,8 @@ class Slot:
             claim = attempt.run(self._context, self._engines, self._heartbeat, claim, self._take)
 
     def _claim(self, since: int) -> Claim | None:
-        """A claim, or None. The bell rings for every slot of the lane: the first claims at once, the
-        others look before they open a transaction, which would be in the way of those who submit.
+        """Claim a job if there is one: at once in the first slot of the lane that the bell wakes.
+        The others look before they open a write transaction, which would get in the way of submissions.
         """
         context, now_ms = self._context, self._context.clock()
 
@@ -315,7 +315,7 @@ class Slot:
             try:
                 if not self.offered() or self._bell.rang_in_vain(self.lane, since):
                     return None
-                # In this order: what is queued after the look rings again.
+                # In this order: a job that is queued after the look rings again.
                 self._arm()
                 if not self._bell.is_first(self.lane, since) and not context.database.read(look):
                     self._bell.found_nothing(self.lane, since)
@@ -325,7 +325,7 @@ class Slot:
                 _log.warning("claim.not_possible", lane=self.lane, reason=error.message)
                 return None
             except Exception as error:
-                # A fault of ours; a slot whose thread has ended would leave its lane standing still.
+                # A bug; if the slot's thread ended, its lane would stand still.
                 log_failure(_log, "claim.failed", error, lane=self.lane)
                 self.faults += 1
                 return None
@@ -354,7 +354,7 @@ class Slot:
 
 
 class Watch:
-    """One worker process, looked at from outside."""
+    """One worker process, seen from outside."""
 
     def __init__(self) -> None:
         self.worker: Worker | None = None
@@ -362,7 +362,7 @@ class Watch:
         self.stopping = False
 
     def live(self) -> str | None:
-        """What only a restart would fix; None while all goes well."""
+        """What only a restart would fix; None while all is well."""
         if self.worker is None or self.stopping:
             return None
         silent_s = time.monotonic() - self.worker.beaten_at()
@@ -372,22 +372,22 @@ class Watch:
         return f"{dead} slots have ended" if dead else None
 
     def ready(self) -> str | None:
-        """Why no job is claimed here; None when jobs are."""
+        """Why this worker claims no jobs; None if it does."""
         if self.stopping:
             return "the worker is stopping"
         return "the worker has not registered yet" if self.worker is None else None
 
     def running(self) -> int:
-        """The attempts that run here."""
+        """How many attempts run here."""
         return 0 if self.worker is None else self.worker.running()
 
     def engines(self) -> Mapping[str, int]:
-        """The engines that are loaded here, and the MiB that each took when it was measured last."""
+        """The engines loaded here, and the MiB that each took when last measured."""
         return {} if self.worker is None else self.worker.engines()
 
 
 class EnginesCollector(Collector):
-    """What the loaded engines take, as upkeep measured it."""
+    """The memory that loaded engines take, as upkeep measured it."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -409,9 +409,9 @@ def _span_export(context: WorkerContext, telemetry: "Telemetry") -> "SpanExport"
 
 
 def expose(settings: Settings, telemetry: "Telemetry | None") -> Watch:
-    """Answers /metrics, /livez and /readyz where the settings say, until the process ends. OperatorError.
+    """Serve /metrics, /livez and /readyz where the settings say, until the process ends. OperatorError.
 
-    What /metrics would answer is sent to the collector, too.
+    The metrics are also sent to the collector, if there is one.
     """
     watch = Watch()
     if settings.worker_metrics_port == 0 and telemetry is None:

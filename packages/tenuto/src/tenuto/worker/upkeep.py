@@ -1,6 +1,6 @@
 """Upkeep: rescue silent attempts, finish recorded results, deadlines, the sweep, the audit.
 
-Every worker does it; that several do is harmless, because each step is fenced. Nothing here trusts
+Every worker does it; several at once are harmless, because each step is fenced. Nothing here trusts
 wall time for a lease: a worker is dead when its lock is free (same machine), or when this
 worker itself has seen no beat of its attempt for `silence_s` on its own monotonic clock.
 """
@@ -49,7 +49,7 @@ FIRST_TROUBLE_S, LONGEST_TROUBLE_S = 5.0, 600.0
 """The pauses between two tries of a rescue that hits an unexpected error."""
 CALLS_S = 5.0
 ABANDONED_CALL_S = 30.0
-"""A call that is still open this long after it must have ended lost its process."""
+"""A call that is still open this long after its time limit has lost its process."""
 CHANGED_MIB = 16
 """The smallest change of an engine's memory that is reported."""
 
@@ -57,14 +57,14 @@ _log = get_logger("tenuto.worker")
 
 
 class _Seen(Struct):
-    """What was seen of another's attempt, and since when on our monotonic clock."""
+    """The last beat seen of an attempt that does not run here, and since when on our monotonic clock."""
 
     beat: int
     since: float
 
 
 class _Trouble(Struct, frozen=True):
-    """An attempt whose rescue met an error that nobody foresaw, and when it is tried again."""
+    """An attempt whose rescue met an unforeseen error, and when it is retried."""
 
     pause_s: float
     until: float
@@ -140,7 +140,7 @@ class Upkeep:
     def look(self, now: float) -> None:
         """One round; `now` is monotonic seconds.
 
-        What was seen before the database went away proves nothing after it, nor does what was seen
+        What was seen before the database went away proves nothing afterwards, nor does what was seen
         before a long gap: a machine or a network that stood still may have kept the beats from coming.
         """
         if now - self._looked_at > max(2 * LOOK_S, self._context.settings.silence_s / 3):
@@ -198,7 +198,7 @@ class Upkeep:
             )
 
     def _look_at(self, attempt: OpenAttempt, now: float) -> None:
-        """Rescue it when its worker is silent; one that cannot be rescued is tried less and less often."""
+        """Rescue it if its worker is silent; one that cannot be rescued is retried less and less often."""
         trouble = self._troubles.get(attempt.attempt_id)
         if not self._is_silent(attempt, now) or (trouble is not None and now < trouble.until):
             return
@@ -252,7 +252,7 @@ class Upkeep:
             return
         except StoreUnreachable as error:
             _log.warning("store.away", attempt_id=attempt.attempt_id, reason=error.message)
-            return  # Whether the recorded bytes are there is not known; it is looked at again.
+            return  # Whether the recorded bytes are there is not known; a later round looks again.
         _log.warning("attempt.rescued", job_id=attempt.job_id, attempt_id=attempt.attempt_id, outcome=done)
         self._bell.ring()
         queue.wake(context.database)
@@ -334,7 +334,7 @@ class Upkeep:
             self.weighed = weighed
 
     def _release_calls(self, duties: "Duties", now: float) -> None:
-        """Priced calls that have been open for longer than any lasts: their processes died."""
+        """Release priced calls that have been open for longer than any lasts: their processes died."""
         context, now_ms = self._context, self._context.clock()
 
         def release(call_id: str) -> None:
@@ -348,7 +348,7 @@ class Upkeep:
                 duties.do("call", lambda call_id=row.id: release(call_id), call_id=row.id)  # type: ignore[misc]
 
     def _forget_backups(self, now: float) -> None:
-        """Backups whose rows have stopped changing: their processes were killed."""
+        """Forget backups whose rows have stopped changing: their processes were killed."""
         database = self._context.database
         rows = database.read(backups.under_way)
         self._backups.observe(rows, now_s=now)

@@ -1,6 +1,6 @@
 """Messages to webhooks: of all workers that share a database, one makes and sends them.
 
-Its threads are its own, for a server that does not answer holds one up for seconds.
+It has threads of its own, because a server that does not answer holds one up for seconds.
 """
 
 import itertools
@@ -32,13 +32,13 @@ SILENCE_S = 12.0
 SENDERS = 64
 SENDERS_OF_ACCOUNT = 4
 SENDERS_IN_COMMON = 16
-"""Messages on their way at once, one of each webhook at most: in all, of one account, and where more than one
-of an account may go. Those beyond it are for accounts that have none: servers of 51 accounts may hang, and
-the next account's message goes out. As many again are for sound webhooks: their last one was delivered."""
+"""Messages being sent at once, at most one per webhook: in all, per account, and in all until an account may
+have only one. So if the servers of 51 accounts hang, the next account's message still goes out. As many
+again are for sound webhooks, whose last message was delivered."""
 MAX_DUE = 2_000
-"""Messages that one look chooses from."""
+"""How many messages one look chooses from."""
 MAX_TURNS = 10_000
-"""Accounts of which it is remembered when they had their turn."""
+"""How many accounts' last turns are remembered."""
 FORGET_S = 600.0
 CLOSE_S = 2.0
 
@@ -46,13 +46,12 @@ _log = get_logger("tenuto.worker")
 
 
 class WebhookSender:
-    """The thread that makes and sends messages to webhooks: of all processes that share a database, one does.
+    """The thread that makes and sends messages to webhooks, in one of all processes that share a database.
 
-    While nobody has a webhook it asks for one every `POLL_S` and does nothing else, and a process that does
-    not send is not woken by changes. The sender is chosen as dead workers are recognised: the beat of the one
-    before has stood still for `SILENCE_S` on the monotonic clock of the one that takes over. Two at once,
-    after a process that stood still wakes up, do no harm: each record is fenced, and a message that is sent
-    twice has the same id both times.
+    While there are no webhooks, it only looks for one every `POLL_S`; a process that is not the sender is not
+    woken by changes. A process takes over once the last sender's beat has stood still for `SILENCE_S` on its
+    own monotonic clock, as dead workers are recognised. Two at once, after a process that stood still wakes
+    up, do no harm: each record is fenced, and a message that is sent twice has the same id both times.
     """
 
     def __init__(self, context: WorkerContext) -> None:
@@ -65,11 +64,11 @@ class WebhookSender:
         self._beat_at = float("-inf")
         self._forget_at = 0.0
         self._end: Position | None = None
-        """Behind the newest event of which the messages are made."""
+        """The position after the newest event whose messages have been made."""
         self._on_the_way: dict[str, DueRow] = {}
-        """What is being sent, by webhook; each change is one step."""
+        """What is being sent, by webhook; each change is atomic."""
         self._turns: dict[str, int] = {}
-        """The number of each account's last message, in their order."""
+        """The number of each account's last message, oldest first."""
         self._numbers = itertools.count(1)
         self._stopping = threading.Event()
         self._pool = ThreadPoolExecutor(2 * SENDERS, thread_name_prefix="webhook")
@@ -80,7 +79,7 @@ class WebhookSender:
             self._thread.start()
 
     def stop(self) -> None:
-        """What is on its way is not waited for: it is sent again, under the same id."""
+        """Messages being sent are not waited for: they are sent again, under the same ids."""
         self._stopping.set()
         if self._is_wanted:
             self._thread.join(CLOSE_S)
@@ -99,13 +98,13 @@ class WebhookSender:
             self._stopping.wait(POLL_S)
 
     def _serve(self, listener: Listener) -> None:
-        """Be the sender, until another one is or the last webhook is removed."""
+        """Be the sender until another process is, or the last webhook is removed."""
         while not self._stopping.is_set() and self._is_sender() and self._look():
             listener.wait(POLL_S)
             self._stopping.wait(PAUSE_S)
 
     def _is_sender(self) -> bool:
-        """Whether it is this process's turn; a beat every few seconds says that it lives."""
+        """Whether it is this process's turn; a beat every few seconds shows that it is alive."""
         now, me = time.monotonic(), self._context.worker_id
         if self._seen[0] == me and now - self._beat_at < BEAT_S:
             return True
@@ -122,7 +121,7 @@ class WebhookSender:
         return True
 
     def _look(self) -> bool:
-        """Make the messages of what has happened, and send those that are due; whether to look again."""
+        """Make the messages of new events, and send those that are due; returns whether to look again."""
         context = self._context
         end = context.database.read(webhooks.news)
         if end is None:
@@ -132,7 +131,7 @@ class WebhookSender:
             return False
         self._end = end
         now_ms = context.clock()
-        # What ends while we read is read as it was before: it would be sent again at once, without its pause.
+        # Taken before the read: what ends during it still looks due, and would be sent again at once.
         busy = set(self._on_the_way)
         due, has_removed = context.database.read(
             lambda tx: (
@@ -154,7 +153,7 @@ class WebhookSender:
         return True
 
     def _make(self) -> bool:
-        """Make messages up to the newest event; whether this process is still the sender."""
+        """Make messages up to the newest event; returns whether this process is still the sender."""
         context = self._context
         is_sender, count = True, 1
         while is_sender and count and not self._stopping.is_set():
@@ -167,7 +166,7 @@ class WebhookSender:
         return is_sender
 
     def _chosen(self, due: list[DueRow], busy: set[str]) -> list[DueRow]:
-        """What goes out now: one message of a webhook at a time, accounts in turns, sound webhooks apart."""
+        """What to send now: one message per webhook at a time, accounts in turn, sound webhooks apart."""
         chosen = []
         on_the_way = list(self._on_the_way.values())
         of_all = Counter(one.is_sound for one in on_the_way)
@@ -182,7 +181,7 @@ class WebhookSender:
         return chosen
 
     def _begin(self, one: DueRow, outgoing: Outgoing) -> None:
-        """Send it in a thread; it was its account's turn."""
+        """Send it in a thread, and note its account's turn."""
         self._turns.pop(one.account_id, None)
         self._turns[one.account_id] = next(self._numbers)
         if len(self._turns) > MAX_TURNS:
@@ -191,7 +190,7 @@ class WebhookSender:
         self._pool.submit(self._send, outgoing)
 
     def _send(self, outgoing: Outgoing) -> None:
-        """Send one message and record what came of it; if we die between, it is sent again."""
+        """Send one message and record the outcome; if we die in between, it is sent again."""
         context = self._context
         try:
             timestamp = context.clock() // 1000

@@ -1,1 +1,1 @@
-"""OpenAI's audio and image routes: a second way to submit jobs and to collect their results."""
+"""OpenAI's routes for audio and images, a second way to submit jobs; and for responses and embeddings."""

@@ -1,4 +1,4 @@
-"""POST /v1/embeddings: vectors of texts, by our own model or one of another server. Metered as chats are."""
+"""POST /v1/embeddings: vectors of texts, by our own model or another server's. Metered like chats."""
 
 import asyncio
 from typing import Any
@@ -16,7 +16,7 @@ from tenuto.catalog.kinds import EMBEDDING
 from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed
 
 MAX_VALUES = 400_000
-"""In a body: most of them tokens."""
+"""In a body; most of them are tokens."""
 
 
 async def create(call: Call) -> Answer | None:

@@ -1,7 +1,7 @@
 """POST /v1/images/generations: a prompt becomes one to four images, each a job of its own.
 
-The jobs are accepted together or not at all. The images are made from the jobs' verified PNGs, in the form
-that the program asks for, and sent inside the answer: there is no address that could expire.
+The jobs are accepted together or not at all. The images are made from the jobs' verified PNGs, in the
+requested form, and sent inside the answer: there is no URL that could expire.
 """
 
 import base64
@@ -41,10 +41,10 @@ from tenuto.media.renditions import IMAGE_FORMS, PNG, ImageForm, NotRenderable, 
 
 KIND = "image"
 MAX_IMAGES = 4
-"""Of one request."""
+"""Per request."""
 MAX_BODY_BYTES = 256 << 10
 PIECE_BYTES = 3 << 16
-"""Of a picture, encoded at once: a multiple of 3, so that no piece of Base64 is padded but the last."""
+"""How much of a picture is encoded at once: a multiple of 3, so that only the last piece is padded."""
 _SEEDS = 1 << 63
 _SIZE = re.compile(r"([0-9]{1,6})[xX×]([0-9]{1,6})")
 _NO_STREAM = "images are sent whole, not in parts; leave it out"
@@ -70,14 +70,14 @@ class _Size:
 
 
 class _Prompt:
-    """What a job of this kind takes."""
+    """A prompt, by the same rule as in a job of this kind."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         return by_name(kinds()[KIND].fields)["prompt"].rule.read(param, value, faults)
 
 
 class _NoParts:
-    """Partial images: none."""
+    """The number of partial images, which must be 0."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if value != 0:
@@ -108,11 +108,11 @@ _FIELDS = by_name(
     )
 )
 _OTHER_NAMES = {"steps": "num_inference_steps"}
-"""What others call a parameter of ours."""
+"""Other programs' names for our parameters."""
 
 
 async def create(call: Call) -> Answer | None:
-    """The images, once all jobs behind them have succeeded; 503 `still_running` if they have not by then."""
+    """The images, once all jobs behind them have succeeded; 503 `still_running` if they have not in time."""
     caller = await call.authenticate()
     _, value = await read_json(call, MAX_BODY_BYTES)
     parameters = {field.name for field in kinds()[KIND].fields} - {"prompt"}
@@ -204,7 +204,7 @@ class _Album(Struct, frozen=True):
         if self.form is PNG:
             _write_base64(source, sink)
             return
-        # Its pixels, which are more, were in memory as well.
+        # Its decoded pixels, which are larger, were in memory as well.
         picture = io.BytesIO()
         write_image(self.form, source, picture)
         picture.seek(0)

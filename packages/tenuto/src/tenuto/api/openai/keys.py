@@ -22,9 +22,9 @@ from tenuto.jobs.submit import newest_key
 JOIN_MS = 15 * 60_000
 """How long a declared retry without a key may join the job of the same request."""
 CLOCKS_MS = 1000
-"""How far the clocks of two machines may be apart, and a retry before the request that it repeats."""
+"""How far two machines' clocks may differ: a retry may seem to precede the request that it repeats."""
 _RETRIED = "9"
-"""Before the moment of a key that a declared retry made: behind all others in order."""
+"""Precedes the time in a key made by a declared retry, so that it sorts after all others."""
 
 
 class RequestKey(Struct, frozen=True):
@@ -36,7 +36,7 @@ class RequestKey(Struct, frozen=True):
     tries: "_Tries | None" = None
 
     def of(self, number: int) -> str:
-        """The key of one of its jobs, from 0."""
+        """The key of one of its jobs, numbered from 0."""
         return _numbered(self.first, number)
 
     def join(self, number: int) -> Callable[[Transaction], str | None] | None:
@@ -54,10 +54,10 @@ class RequestKey(Struct, frozen=True):
 
 @asynccontextmanager
 async def request_key(call: Call, route: str, work: Any) -> AsyncIterator[RequestKey]:
-    """The key of the first job of this request; accept it in the block.
+    """The key of the first job of this request; accept the request inside the block.
 
-    `work`, as JSON, is all that makes two requests the same. Retries of a request without a key wait until
-    the block ends. InvalidRequest: the caller's key is not one. ClientGone.
+    `work`, as JSON, is all that identifies a request. Retries of a request without a key wait until the block
+    ends. InvalidRequest: the caller's key is malformed. ClientGone.
     """
     faults: list[Any] = []
     chosen = request_body.idempotency_key(call, faults)
@@ -73,7 +73,7 @@ async def request_key(call: Call, route: str, work: Any) -> AsyncIterator[Reques
 
 @contextmanager
 def quota_errors() -> Iterator[None]:
-    """InsufficientBalance is answered as OpenAI does: `insufficient_quota`."""
+    """Makes InsufficientBalance be answered as OpenAI does: `insufficient_quota`."""
     try:
         yield
     except InsufficientBalance as error:
@@ -87,23 +87,23 @@ async def _own(call: Call, route: str, work: Any) -> AsyncIterator[RequestKey]:
     stem, is_retry = _stem(route, work), _is_declared_retry(call)
     async with call.service.openai.accepting(f"{call.caller.key_id} {stem}", after_others=is_retry):
         tries = _Tries(call, stem, is_retry=is_retry)
-        # Looked up here too, so that nothing is decoded for a job that is there.
+        # Looked up here too, so that nothing is decoded for a job that exists already.
         before = await call.service.database.read_async(tries.find) if is_retry else None
         key = RequestKey(before or tries.new_key(), is_callers=False, tries=tries)
         if has_left(call):
-            # Its retry may be here already, and could not know this job.
+            # Its retry may have arrived already, and could not know this job.
             raise ClientGone
         yield key
 
 
 def has_left(call: Call) -> bool:
-    """Whether the client has left, or closed its half, which may be the same."""
+    """Whether the client has left, or half-closed the connection, which may mean the same."""
     closed: asyncio.Event | None = call.scope.get("half_closed")
     return call.is_gone() or (closed is not None and closed.is_set())
 
 
 def _stem(route: str, work: Any) -> str:
-    """How the keys of all requests for the same begin, of one API key."""
+    """The prefix that all keys for the same work have, within one API key."""
     digest = hashlib.sha256(f"{route}\n{json.dumps(work, sort_keys=True)}".encode()).digest()
     return f"openai{int.from_bytes(digest[:16], 'big'):039d}"
 
@@ -115,9 +115,9 @@ def _numbered(first: str, number: int) -> str:
 class _Tries:
     """The other tries of a request without a key, wherever they were accepted.
 
-    A declared retry joins the newest job of the same work. A request that is no retry joins only what a retry
-    has made since it came, which overtook it. Keys are made of digits, so that every database's collation
-    orders those of one work by their moment.
+    A declared retry joins the newest job for the same work. A request that is not a retry joins only a job
+    that a retry, having overtaken it, made since its arrival. Keys are made of digits, so that every
+    database's collation orders those for the same work by time.
     """
 
     def __init__(self, call: Call, stem: str, *, is_retry: bool) -> None:
@@ -131,12 +131,12 @@ class _Tries:
         self._since_ms = self._now_ms - (JOIN_MS if is_retry else waited_ms + CLOCKS_MS)
 
     def new_key(self) -> str:
-        """One that no request has."""
+        """A key that no request has yet."""
         mark, digits = (_RETRIED, 9) if self._is_retry else ("", 10)
         return f"{self._stem}{mark}{self._now_ms:013d}{secrets.randbelow(10**digits):0{digits}d}"
 
     def find(self, tx: Transaction) -> str | None:
-        """The key of the first job of the try that this one means. The account may be locked, or not."""
+        """The key of the first job of the try to join, or None. The account may be locked, or not."""
         caller, stem, since = self._caller, self._stem, f"{self._since_ms:013d}"
         keys = [newest_key(tx, caller, f"{stem}{_RETRIED}{since}", f"{stem}{'9' * 24}")]
         if self._is_retry:
@@ -144,7 +144,7 @@ class _Tries:
         bound = max((each for each in keys if each is not None), key=self._moment, default=None)
         if bound is None or self._was_answered(bound.job_id):
             return None
-        # The jobs of one request have keys that begin with that of its first.
+        # The keys of a request's jobs begin with that of its first job.
         return bound.idempotency_key.partition("/")[0]
 
     def _moment(self, bound: NewestKey) -> str:
@@ -152,6 +152,6 @@ class _Tries:
 
 
 def _is_declared_retry(call: Call) -> bool:
-    """Whether OpenAI's SDK says that it has sent this request before."""
+    """Whether OpenAI's SDK declares that it has sent this request before."""
     count = call.header(b"x-stainless-retry-count") or b"0"
     return count.isdigit() and int(count[:9]) > 0

@@ -1,4 +1,4 @@
-"""What programs that speak as they do to OpenAI look up: voices, speech models, one model."""
+"""What programs written for OpenAI look up: voices, speech models, one model."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tenuto.voices import operations as voices
 
 
 async def list_voices(call: Call) -> Answer:
-    """GET /v1/audio/voices: in the shapes that Open WebUI and Kokoro-FastAPI's clients read."""
+    """GET /v1/audio/voices: in the formats that Open WebUI and clients of Kokoro-FastAPI read."""
 
     def look(tx: Transaction, who: Caller) -> list[dict[str, Any]]:
         require_synthesis(call, who)
@@ -29,7 +29,7 @@ async def list_voices(call: Call) -> Answer:
 
 
 async def list_models(call: Call) -> Answer:
-    """GET /v1/audio/models: the models that speak."""
+    """GET /v1/audio/models: the speech models."""
 
     def look(tx: Transaction, who: Caller) -> list[dict[str, Any]]:
         return [{"id": model.name} for model in _visible(call, who) if model.kind == "speech"]

@@ -1,7 +1,7 @@
-"""Names that other people's programs say, and what they stand for here: models, voices.
+"""Names of models and voices that programs written for OpenAI use, and what they stand for here.
 
-OpenAI's names are fixed in many programs, so each stands for something of ours. They are listed nowhere: a
-job keeps the full name, and the contract's own routes know no others.
+OpenAI's names are fixed in many programs, so each stands for something of ours. The API's lists leave them
+out: a job keeps the full name, and the contract's own routes know no others.
 """
 
 import re
@@ -41,11 +41,11 @@ VOICES = (
 """OpenAI's voices. Each stands for one of the official voices of the text's language, in turn."""
 UNCHOSEN = ("", "default", "auto")
 MAX_NAMED = 40
-"""Voices in a refusal."""
+"""Voices named in a refusal."""
 
 
 def model_for(tx: Transaction, service: Service, caller: Caller, kind: str, requested: str) -> str:
-    """`model_named` among the models of this service that can be called just now."""
+    """`model_named` with the models of this service that are callable now."""
     visible = [
         model for model in service.models.values() if caller.may_use(model.name) and model.kind == kind
     ]
@@ -56,10 +56,10 @@ def model_for(tx: Transaction, service: Service, caller: Caller, kind: str, requ
 def model_named(
     models: Mapping[str, Model], caller: Caller, kind: str, requested: str, callable_: Iterable[str]
 ) -> str:
-    """The full name of the model that a program means: itself where it is one, else what the name stands for.
+    """The full name of the model that a program means: `requested` if it is one, else what it stands for.
 
-    OpenAI's names stand for the first model of their kind that this key may use and that can be called, of
-    recognition for one with a single engine. InvalidRequest: a model of another kind.
+    OpenAI's names stand for the first model of their kind that this key may use, a callable one if there is
+    any; for recognition, only one with a single engine. InvalidRequest: a model of another kind.
     """
     if requested in models and caller.may_use(requested) and models[requested].kind != kind:
         listed = ", ".join(_fitting(models, caller, kind)) or "none"
@@ -76,8 +76,8 @@ def model_named(
 def voice_named(voices: Sequence[VoiceName], requested: str, language: str) -> str | None:
     """The id of the voice that a program means; None: the model's own. InvalidRequest lists what there is.
 
-    An id, else the name of a voice or one word of it in either case, else one of OpenAI's names. An account's
-    own voice goes before everybody's of the same name.
+    An id, else a voice's name or one word of it, ignoring case, else one of OpenAI's names. An account's own
+    voice takes precedence over one for everybody with the same name.
     """
     if requested.strip().lower() in UNCHOSEN:
         return None
@@ -103,12 +103,12 @@ def voice_named(voices: Sequence[VoiceName], requested: str, language: str) -> s
 
 
 def languages_of(voice: VoiceName) -> list[str]:
-    """The languages that a voice was made for; none: not known."""
+    """The languages that a voice was made for; empty if unknown."""
     return decoded_json(voice.languages, list[str]) or []
 
 
 def _fitting(models: Mapping[str, Model], caller: Caller, kind: str) -> list[str]:
-    """The models that a name of OpenAI's may stand for."""
+    """The models that one of OpenAI's names may stand for."""
     return [
         model.name
         for model in models.values()

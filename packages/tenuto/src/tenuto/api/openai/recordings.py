@@ -1,8 +1,8 @@
-"""A recording that came in a form becomes a job's input: received, decoded, stored, accepted with its job.
+"""A recording sent in a form becomes a job's input: received, decoded, stored, and accepted with its job.
 
-What makes two requests the same is the content of the file as it was sent, with the model and the parameters,
-so a retry finds its job before anything is decoded. The library `multipart` parses the form: the file goes to
-disk as it arrives, fields into memory within bounds. A recording without a job is never recorded.
+A request is identified by the content of the file as it was sent, the model and the parameters, so a retry
+finds its job before anything is decoded. The library `multipart` parses the form: the file goes to disk as it
+arrives, fields into memory within bounds. An input is never recorded without its job.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ PIECE_BYTES = 1 << 20
 MAX_FIELDS = 256
 MAX_FIELD_BYTES = 128 << 10
 MAX_FIELDS_BYTES = 1 << 20
-"""Of all fields together, the file not counted; so much a body may have beyond its file."""
+"""Of all fields except the file; a body may exceed the file's limit by this much."""
 MAX_HEADER_BYTES = 8 << 10
 MAX_FILE_NAME_CHARACTERS = 255
 _BOUNDARY = re.compile(r"[ -~]{1,200}")
@@ -77,11 +77,11 @@ class Form(Struct):
     """A form that was read to its end."""
 
     fields: dict[str, list[str]] = field(default_factory=dict)
-    """The values of each field that is known, in the order in which they came."""
+    """The values of each known field, in the order in which they were sent."""
     ignored: list[str] = field(default_factory=list)
-    """Names of fields that are not known."""
+    """The names of unknown fields."""
     file_name: str | None = None
-    """What the caller's file is called, if that can be shown."""
+    """The name of the caller's file, if it can be shown."""
     size_bytes: int = 0
     sha256: str = ""
     """Of the file; empty if there was none."""
@@ -96,7 +96,7 @@ class Recording(Struct, frozen=True):
 
 @contextmanager
 def scratch_file(call: Call) -> Iterator[BinaryIO]:
-    """An empty file without a name: nothing is left of it, however the process ends.
+    """An empty unnamed file: nothing is left of it, however the process ends.
 
     In the data folder, which has space for recordings; `/tmp` is often in memory.
     """
@@ -124,7 +124,7 @@ async def submit_recording(
 ) -> Submitted:
     """Accept the job of a recording; both are durable when this returns, or neither.
 
-    Raises what `submit` raises, and InvalidRequest for a file that is not read.
+    Raises what `submit` raises, and InvalidRequest for a file that cannot be read.
     """
     service, caller = call.service, call.caller
     assert caller is not None, "requests are authenticated first"
@@ -154,7 +154,7 @@ async def _accept(call: Call, request: Request, recording: Recording, *, has_key
     blob, summary = await call.beside(service.decoders, work)
     failpoints.hit("upload.after_bytes")
     if not has_key and has_left(call):
-        # Its retry may be here already, and could not know this job.
+        # Its retry may have arrived already, and could not know this job.
         await service.uploads.forget(service.blobs, blob_id)
         raise ClientGone
     return await _record(call, request, blob, summary, recording.form.file_name)
@@ -167,7 +167,7 @@ def _store(
     with _scratch(folder) as flac:
         frames = decode(file, flac, settings.ffmpeg, folder)
         flac.seek(0)
-        # The child has seen a caller's bytes: what it wrote is judged like what a caller sends.
+        # The child has handled a caller's bytes: its output is checked like what a caller sends.
         blob, summary = admit_flac(
             blobs, blob_id, iter(partial(flac.read, PIECE_BYTES), b""), expected_sha256=None
         )
@@ -178,7 +178,7 @@ def _store(
 
 
 def decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) -> int:
-    """How many samples a child has written to `flac`. StorageFailed; InvalidRequest: it is not read."""
+    """Decode to `flac` in a child; returns the frame count. StorageFailed; InvalidRequest: unreadable."""
     try:
         return _decode(file, flac, program, folder)
     except (NotReadable, DecoderEnded) as error:
@@ -188,7 +188,7 @@ def decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) ->
 
 
 def _decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) -> int:
-    """What libsndfile does not read, ffmpeg does if there is one."""
+    """Formats that libsndfile cannot read are left to ffmpeg, if there is one."""
     file.seek(0)
     form = ffmpeg.format_of(file.read(ffmpeg.START_BYTES))
     if form is None:
@@ -225,7 +225,7 @@ async def _record(
     try:
         accepted = await submit_with_input_async(service.submitting, request, add)
     except Unavailable:
-        # Whether it was recorded is not known: the sweep finds bytes that were not.
+        # Whether it was recorded is unknown: the sweep finds bytes that were not.
         raise
     except TenutoError:
         await service.uploads.forget(service.blobs, blob.blob_id)
@@ -247,7 +247,7 @@ def _scratch(folder: Path | None) -> Iterator[BinaryIO]:
 
 
 def boundary_of(call: Call) -> str:
-    """What separates the fields. UnsupportedMediaType: the body is not a form. InvalidRequest."""
+    """The boundary between the fields. UnsupportedMediaType: the body is not a form. InvalidRequest."""
     if media_type(call) != b"multipart/form-data":
         raise UnsupportedMediaType("the body must be multipart/form-data, with the sound in its field `file`")
     [value] = call.header_values(b"content-type")
@@ -278,7 +278,7 @@ class FormReader:
         self._has_file = False
 
     def read(self, blocks: Iterator[bytes]) -> Form:
-        """The form, at the end of the body. InvalidRequest, PayloadTooLarge, and what `blocks` raises."""
+        """Read the form to the end of the body. InvalidRequest, PayloadTooLarge, and what `blocks` raises."""
         try:
             with self._parser as parser:
                 for block in blocks:

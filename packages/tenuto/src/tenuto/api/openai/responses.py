@@ -1,7 +1,7 @@
-"""POST /v1/responses: OpenAI's newer form of a chat, for text, over the same models and the same counts.
+"""POST /v1/responses: OpenAI's newer form of a chat, for text, with the same models and metering.
 
-Nothing is kept between two requests: what a program wants the model to remember, it sends. What needs memory
-or tools of OpenAI's is refused by name.
+Nothing is kept between requests: a program sends what the model should remember. Features that need OpenAI's
+storage or tools are refused by name.
 """
 
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ from tenuto.errors import Fault
 _SAME = ("model", "temperature", "top_p", "stream", "user", "metadata")
 _RENAMED = {"max_output_tokens": "max_tokens"}
 _WITHIN = {"text": ("format", "response_format"), "reasoning": ("effort", "reasoning_effort")}
-"""Objects of which one field has a meaning, and what it is called in a chat."""
+"""Objects of which one field has a meaning here, and its name in a chat."""
 _NONE = {
     "store": (False,),
     "background": (False,),
@@ -45,7 +45,7 @@ _NONE = {
     "tool_choice": ("auto", "none"),
     "parallel_tool_calls": (True, False),
 }
-"""Fields with the values that ask for nothing."""
+"""Values of refused fields that ask for nothing, and so are accepted."""
 _REFUSED = {
     "previous_response_id": "nothing is kept of a response; send the conversation as `input`",
     "conversation": "nothing is kept of a response; send the conversation as `input`",
@@ -87,7 +87,7 @@ async def create(call: Call) -> Answer | None:
 
 
 def _chat_body(sent: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
-    """The same as the body of a chat; what has no meaning there is a fault."""
+    """The request as the body of a chat; what has no meaning there is a fault."""
     for name, words in _REFUSED.items():
         if name in sent and sent[name] not in _NONE.get(name, ()):
             faults.append(Fault(name, "not_allowed", words))
@@ -118,7 +118,7 @@ def _only(name: str, value: Any, field: str, faults: list[Fault]) -> Any:
 
 
 def _by_schema(body: dict[str, Any]) -> dict[str, Any]:
-    """A schema stands beside the type here, and in an object of its own in a chat."""
+    """Move a schema, which is beside the type here, into an object of its own, as in a chat."""
     form = body.get("response_format")
     if type(form) is dict and form.get("type") == "json_schema":
         schema = {name: value for name, value in form.items() if name != "type"}
@@ -159,7 +159,7 @@ def _part(part: Any) -> Any:
 
 
 def _their_name(param: str, sent: dict[str, Any]) -> str:
-    """What a field of a chat is called here."""
+    """This route's name for a field of a chat."""
     names = {"max_tokens": "max_output_tokens", "reasoning_effort": "reasoning.effort"}
     if param.startswith("messages["):
         number, _, rest = param.removeprefix("messages[").partition("]")
@@ -173,7 +173,7 @@ def _their_name(param: str, sent: dict[str, Any]) -> str:
 
 
 class _About:
-    """One response: its ids, and how it stands at each moment."""
+    """One response: its ids, and its content at each stage."""
 
     def __init__(self, call: Call, request: ChatRequest, sent: dict[str, Any]) -> None:
         self.message_id = call.service.ids.new("msg")
@@ -200,15 +200,15 @@ class _About:
         }
 
     def begun(self) -> dict[str, Any]:
-        """Before its first piece."""
+        """The response before its first piece."""
         return self._as("in_progress")
 
     def failed(self, message: str) -> dict[str, Any]:
-        """Its model failed on the way."""
+        """The response after its model failed midway."""
         return self._as("failed", error={"code": "server_error", "message": message})
 
     def ended(self, choice: Choice, usage: Usage | None) -> dict[str, Any]:
-        """With its whole text."""
+        """The response with its whole text."""
         reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
         cut = reasons.get(choice.finish_reason)
         return self._as(
@@ -219,7 +219,7 @@ class _About:
         )
 
     def item(self, status: str, content: list[Any]) -> dict[str, Any]:
-        """The message that is its output."""
+        """The message that is the response's output."""
         about = {"id": self.message_id, "type": "message", "role": "assistant"}
         return {**about, "status": status, "content": content}
 
@@ -234,7 +234,7 @@ def _format(sent: dict[str, Any]) -> Any:
 
 
 def content_of(choice: Choice) -> dict[str, Any]:
-    """The text of an answer, or why there is none."""
+    """The text of an answer, or the refusal instead of it."""
     if refusal := choice.more.get("refusal"):
         return {"type": "refusal", "refusal": refusal}
     return {"type": "output_text", "text": choice.text or "", "annotations": [], "logprobs": []}
@@ -271,7 +271,7 @@ class _Events:
 
 
 async def _stream(call: Call, about: _About, pieces: AsyncIterator[Piece], headers: Headers) -> None:
-    """Send the pieces as they come. What goes wrong before the first one is answered like any other error."""
+    """Send the pieces as they arrive. An error before the first one is answered like any other."""
     piece: Piece | None = await answered_while_there(call, next_piece(pieces))
     gone = client_gone(call)
     events = _Events(call, about.message_id)

@@ -1,7 +1,7 @@
-"""POST /v1/audio/speech: a text becomes sound in the form that the program asks for.
+"""POST /v1/audio/speech: a text becomes audio in the requested form.
 
-The text becomes a speech job, or several where it is longer than one may be; the sound is made from their
-verified artifacts, one after another, sample to sample.
+The text becomes a speech job, or several if it is too long for one; the audio is made from their verified
+artifacts, joined without a gap.
 """
 
 import asyncio
@@ -59,14 +59,14 @@ from tenuto_client.languages import spoken
 KIND = "speech"
 DEFAULT_FORM = "mp3"
 MAX_INPUT_BYTES = 256 << 10
-"""Jobs of one text are accepted in one transaction, which others wait for: at most 32 or so."""
+"""A text's jobs, at most 32 or so, are accepted in one transaction, for which others wait."""
 MAX_JOB_BYTES = 8192
-"""Of a text that one job speaks (the contract's bound); a longer one becomes several jobs."""
+"""Of a text spoken by one job (the contract's limit); a longer one becomes several jobs."""
 MAX_EMOTION_BYTES = 2048
 HEARTBEAT_S = 15.0
-"""Between two comments in a stream of events that waits."""
+"""Between two comments in an event stream that is waiting."""
 EVENT_BYTES = 48 << 10
-"""Of sound in one event."""
+"""Of audio in one event."""
 _CUT = "The audio was generated again and differs from what was already sent; send the same request again."
 _log = get_logger("tenuto.api")
 _EDGES = "".join(WHITE_SPACE)
@@ -105,15 +105,15 @@ _FIELDS = by_name(
     )
 )
 _THEIR_NAMES = {"text": "input", "voice_id": "voice", "duration_factor": "speed", "emo_text": "instructions"}
-"""Our parameters by the fields that they come from, for what a refusal names."""
+"""The field that each of our parameters comes from, which a refusal names."""
 _OWN_WAY = frozenset(("text", "stream"))
-"""Parameters that cannot be sent beside OpenAI's fields."""
+"""Our parameters that cannot be sent beside OpenAI's fields."""
 _STREAMED = frozenset(("mp3", "opus", "pcm"))
-"""Forms without a length at their start."""
+"""Forms that do not begin with their length."""
 
 
 async def create(call: Call) -> Answer | None:
-    """The sound, once the job behind it has succeeded; 503 `still_running` if it has not by then."""
+    """The audio, once the jobs behind it have succeeded; 503 `still_running` if they have not in time."""
     caller = await call.authenticate()
     _, value = await read_json(call, MAX_INPUT_BYTES + (64 << 10))
     extensions = {field.name for field in kinds()[KIND].fields} - _OWN_WAY
@@ -212,7 +212,7 @@ def _cut(text: str, limit_bytes: int) -> str:
 
 
 def _language(code: str | None) -> str | None:
-    """Kokoro's letter, or the first part of a name such as `en-us`; None: the text says it."""
+    """The language of Kokoro's letter or of a name such as `en-us`; None: detect it from the text."""
     code = (code or "").strip().lower()
     return _KOKORO_LANGUAGES.get(code) or re.split("[-_]", code)[0] or None
 
@@ -233,9 +233,9 @@ async def _send(
 
 
 async def _send_stream(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> bool:
-    """The sound while it is made. False: nothing was sent, since there is nothing before the jobs end.
+    """Send the audio while it is made. False: nothing was sent, since there was none before the jobs ended.
 
-    If the sound cannot be completed, the connection is closed in the middle of it.
+    If the audio cannot be completed, the connection is closed in the middle of it.
     """
     head = [(b"content-type", form.media_type.encode()), *_stream_head(call, submitted), *headers]
     has_begun = False
@@ -269,9 +269,9 @@ def _stream_head(call: Call, submitted: Submitted) -> Headers:
 
 
 async def _send_events(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> None:
-    """The sound in server-sent events, with comments while the job is waited for: proxies see that it lives.
+    """Send the audio in server-sent events, with comments as heartbeats while waiting for the jobs.
 
-    What goes wrong once the events have begun is an event `error`, without `speech.audio.done` behind it.
+    An error after the events have begun is an event `error`, with no `speech.audio.done` after it.
     """
     head = [
         (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -306,7 +306,7 @@ async def _send_events(call: Call, form: AudioForm, submitted: Submitted, header
 
 
 class _Refused(Exception):
-    """The jobs have no result: the body of the answer that says so."""
+    """The jobs have no result; carries the body of the answer that says so."""
 
     def __init__(self, body: bytes) -> None:
         self.body = body
@@ -314,7 +314,7 @@ class _Refused(Exception):
 
 
 async def _pieces(call: Call, form: AudioForm, submitted: Submitted) -> AsyncGenerator[bytes]:
-    """The sound while it is made where that can be had, else once it is whole; empty pieces meanwhile."""
+    """The audio while it is made if possible, else once it is complete; empty pieces meanwhile."""
     wait_s = call.service.settings.openai_wait_s
     if form.name in _STREAMED:
         try:

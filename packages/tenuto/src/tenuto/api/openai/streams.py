@@ -1,7 +1,7 @@
-"""Sound that is sent while its job is made, from the segments that the job saves.
+"""Audio that is sent while its job runs, from the segments that the job saves.
 
-One encoder is given the samples of every segment, so the pieces are one sound. What was sent is compared with
-the artifact before the end: a stream is whole, or it is cut without an end.
+One encoder takes the samples of all segments, so the pieces form one recording. What was sent is compared
+with the artifact before the end: a stream is complete, or it is cut off without an end.
 """
 
 import asyncio
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     import numpy as np
 
 LOOK_S = 0.15
-"""Between two looks for segments, which wake nobody."""
+"""Between two polls for segments: a new one wakes no waiter."""
 
 
 class StreamBroken(Exception):
-    """What was sent is not the beginning of what there is now, or nothing more will come."""
+    """What was sent is no longer the beginning of the result, or nothing more will come."""
 
 
 class NothingSent(Exception):
-    """There is nothing to send before all jobs are final, or the time is over."""
+    """There was nothing to send before the job was final or the time was over."""
 
 
 class _Sent(Struct):
-    """What of one job's sound has been given to the encoder."""
+    """What the encoder has been given of one job's audio."""
 
     segments: list[str] = field(default_factory=list)
     """Their SHA-256."""
@@ -57,7 +57,7 @@ class _Sent(Struct):
 
 
 class SoundStream:
-    """The sound of a request's jobs, as far as there is any. Used as a context; `pieces` once."""
+    """The audio of a request's jobs while they run. Used as a context; call `pieces` once."""
 
     def __init__(self, call: Call, form: AudioForm, submitted: Submitted, wait_s: float) -> None:
         self._call, self._form, self._submitted, self._wait_s = call, form, submitted, wait_s
@@ -73,10 +73,10 @@ class SoundStream:
             self._writer.__exit__()
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Bytes as they come, and empty ones where there was nothing for a while; at its end it was all.
+        """Bytes as they come, and empty ones while there are none; after a normal end, they are complete.
 
-        NothingSent: a job ended otherwise, or is not ready in time, and nothing was given. StreamBroken: the
-        same later. ClientGone.
+        NothingSent: a job ended, or the time was over, before there was anything. StreamBroken: the stream
+        cannot be completed. ClientGone.
         """
         for job_id in self._submitted.job_ids:
             async for piece in self._of_job(job_id):
@@ -149,7 +149,7 @@ class SoundStream:
         )
 
     async def _encoded(self, work: Iterator[None]) -> AsyncIterator[bytes]:
-        """What the encoder writes in the course of the work, in pieces: only what is sent next is made."""
+        """What the encoder writes during the work, in pieces; each is made only when it is to be sent."""
 
         def encode() -> tuple[bytes, bool]:
             for _ in work:
@@ -181,7 +181,7 @@ class SoundStream:
             yield
 
     def _add_rest(self, opened: Opened, sent: _Sent) -> Iterator[None]:
-        """The samples of the artifact behind what was sent. StreamBroken: they do not begin with it."""
+        """Add the artifact's samples after those sent. StreamBroken: it does not begin with what was sent."""
         left, digest = sent.size_bytes, hashlib.sha256()
         for block in self._blocks(opened):
             frame_bytes = 2 * block.shape[1]
@@ -212,7 +212,7 @@ class SoundStream:
 
 
 class _Sink:
-    """What an encoder has written and nobody has taken yet. Nothing before its end can be written again."""
+    """What an encoder has written and nobody has taken yet. Append-only."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
@@ -242,7 +242,7 @@ class _Sink:
 
 
 def _after(sent: Sequence[str], segments: Sequence[Segment]) -> list[Segment]:
-    """The segments behind those that were sent. StreamBroken: a later attempt has made others."""
+    """The segments after those that were sent. StreamBroken: a later attempt has made different ones."""
     same = [segment.sha256 for segment in segments[: len(sent)]]
     if same != list(sent[: len(same)]):
         raise StreamBroken

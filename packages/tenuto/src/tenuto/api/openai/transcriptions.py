@@ -1,8 +1,8 @@
-"""POST /v1/audio/transcriptions: a recording becomes its transcript, in the form that the program asks for.
+"""POST /v1/audio/transcriptions: a recording becomes its transcript, in the requested form.
 
-The form's file becomes the input of a recognition job; the forms of the answer are made from its verified
-result. Of two transcripts the one with speakers is sent. Whatever no engine here measures has a neutral
-value, because the types of OpenAI's packages require it.
+The uploaded file becomes the input of a recognition job; the answer is made from its verified result, in
+every form. If that has two transcripts, the one with speakers is sent. Values that no engine here measures
+are neutral, because the types of OpenAI's packages require them.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from tenuto.media.transcript_merge import joined
 HEARTBEAT_S = 15.0
 """Between two comments."""
 LOOK_S = 0.3
-"""Between two looks for text, which wakes nobody."""
+"""Between two polls for text: new text wakes no waiter."""
 _CHANGED = (
     "The recording was transcribed again and its text differs from what was already sent; "
     "send the same request again."
@@ -87,7 +87,7 @@ class _Flag:
 
 
 class _Granularities:
-    """Segments alone have times."""
+    """What gets timestamps: only segments."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         for each in value:
@@ -122,11 +122,11 @@ _THEIR_NAMES = {
     "input_artifact_ids": FILE,
     "body": FILE,
 }
-"""Our parameters by the fields that they come from, for what a refusal names."""
+"""The field that each of our parameters comes from, which a refusal names."""
 
 
 async def create(call: Call) -> Answer | None:
-    """The transcript, once the job behind it has succeeded; 503 `still_running` if it has not by then."""
+    """The transcript, once the job behind it has succeeded; 503 `still_running` if it has not in time."""
     caller = await call.authenticate()
     with call.service.uploads.slot(caller.account_id), scratch_file(call) as file:
         recording = await receive(call, file, _FIELDS)
@@ -217,7 +217,7 @@ async def _transcript(call: Call, operations: Sequence[Operation]) -> "Transcrip
 
 
 async def _send_events(call: Call, form: str, submitted: Submitted, headers: Headers) -> None:
-    """The whole answer: text while it is written, then what is left of the verified result. ClientGone.
+    """Send the text while it is written, then the rest from the verified result. ClientGone.
 
     All deltas together are the result's text, or the stream ends with an error.
     """
@@ -256,10 +256,10 @@ class _Sent(msgspec.Struct):
     attempt_id: str | None = None
     written: str = ""
     count: int = 0
-    """Of the attempt's pieces."""
+    """How many pieces of that attempt were read."""
 
     def take(self, live: LiveText) -> Iterator[str]:
-        """What is new, piece by piece. Unavailable: another attempt wrote something else."""
+        """The new text, piece by piece. Unavailable: another attempt wrote something else."""
         if live.attempt_id != self.attempt_id:
             self.attempt_id, self.written, self.count = live.attempt_id, "", 0
         for piece in live.pieces:
@@ -342,7 +342,7 @@ class _Audio(msgspec.Struct):
 
 
 class _Result(msgspec.Struct):
-    """What is read of a result."""
+    """The parts of a result that are read here."""
 
     audio: _Audio
     engines: dict[str, _Engine]
@@ -358,11 +358,11 @@ class Transcript(msgspec.Struct, frozen=True):
     """Those with words."""
 
     def text(self) -> str:
-        """All words."""
+        """The whole text."""
         return "".join(self._deltas())
 
     def as_json(self, form: str) -> dict[str, Any]:
-        """The answer in a form of `FORMS`; text is read out of `json`."""
+        """The answer in one of the forms in `FORMS` other than `text`."""
         whole = {"text": self.text(), "usage": self._usage()}
         if form == "verbose_json":
             segments = [self._verbose(number) for number in range(len(self.segments))]
@@ -375,7 +375,7 @@ class Transcript(msgspec.Struct, frozen=True):
         return whole
 
     def events(self, form: str, sent: str = "") -> Iterator[dict[str, Any]]:
-        """The events of a stream behind the text that was sent: a delta for each segment, then the whole;
+        """The events after the text already sent: a delta for each segment, then the whole text; with
         speakers in `diarized_json`. Unavailable: the text does not begin with what was sent."""
         if not self.text().startswith(sent):
             raise Unavailable(_CHANGED)

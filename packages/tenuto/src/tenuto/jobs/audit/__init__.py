@@ -1,8 +1,8 @@
-"""The audit: money derived again from the ledger, histories from events, contents from what refers to them.
+"""The audit: recomputes balances from the ledger, histories from events, contents from their references.
 
-Read only, and page by page, so that its memory does not grow with the records. A healthy database gives no
-finding at any moment, also under load: each statement sees one moment, and what it compares changes in one
-transaction. So a few pages at a time have a snapshot of their own, and none is held for long: until it ends,
+Read only, and page by page, so that its memory use does not grow with the records. A healthy database yields
+no finding at any moment, even under load: each statement sees one moment, and what it compares changes in one
+transaction. So every few pages get a snapshot of their own, and none is held for long: until it ends,
 PostgreSQL keeps every old version of a slot, and SQLite's write-ahead log grows. An audit may stop anywhere
 and continue from there later. `audit.deep` reads the bytes.
 """
@@ -21,17 +21,17 @@ from tenuto.jobs.audit.check import ALL_AT_ONCE, Check, Finding
 
 CHECKS: tuple[Check, ...] = (*jobs.CHECKS, *contents.CHECKS)
 DATABASE_DAMAGED = "database_damaged"
-"""The check of `database_damage`."""
+"""The name of the check made by `database_damage`."""
 
 MAX_FINDINGS = 100
-"""The most that are listed of each check."""
+"""The most findings listed for each check."""
 
 PAGE_ROWS = 2_000
 PAGES_AT_ONCE = 16
-"""The most that share a snapshot: half a second."""
+"""The most pages that share a snapshot: half a second."""
 
 SWEPT_WITHIN_MS = 2 * 3600 * 1000
-"""How long an orphan may outlive its age: the sweep takes its time, and a service may be down."""
+"""How long an orphan may exceed the age limit: the sweep takes time, and a service may be down."""
 
 _PAGE_KEYS = {
     "account": "id",
@@ -65,11 +65,11 @@ _NAMED_BY_TIME = {
     "blob": "blob",
     "idempotency": "job",
 }
-"""The tables that grow with what callers do, and the prefix of the ids there, which rise with time."""
+"""The tables that grow with use, and the prefix of the ids in their keys, which rise with time."""
 
 
 class Position(Struct, frozen=True):
-    """Where an audit continues: in this table, behind this key."""
+    """Where an audit continues: in this table, after this key."""
 
     table: str
     after: str
@@ -82,7 +82,7 @@ class Report(Struct, frozen=True):
     rows: dict[str, int]
     """How many rows of each table were read."""
     stopped_at: Position | None = None
-    """What comes next; None: that was all."""
+    """Where to continue; None: it is complete."""
 
 
 def audit(tx: Transaction, *, now_ms: int | None = None) -> list[Finding]:
@@ -107,8 +107,8 @@ def report(
 ) -> Report:
     """Make every check on every page from `start` on; at most `MAX_FINDINGS` of each are listed.
 
-    With `since_ms`, only on what was made since then. `is_enough` is asked before each snapshot and may rest;
-    once it returns true, the rest is left out. Without `now_ms` nothing is reported as too old.
+    With `since_ms`, only on what was made since then. `is_enough` is called before each snapshot and may
+    sleep; once it returns true, the audit stops. Without `now_ms` nothing is reported as too old.
     """
     tables = _PAGE_KEYS if since_ms is None else _NAMED_BY_TIME
     auditor = _Auditor(now_ms, list(tables), since_ms)
@@ -135,7 +135,7 @@ def database_damage(
 
 
 class _Auditor:
-    """One audit in progress, of some tables in this order."""
+    """One audit in progress, over the given tables in order."""
 
     def __init__(self, now_ms: int | None, tables: list[str], since_ms: int | None) -> None:
         self._before = None if now_ms is None else now_ms - ORPHAN_AGE_MS - SWEPT_WITHIN_MS
@@ -147,7 +147,7 @@ class _Auditor:
         self.rows: dict[str, int] = {}
 
     def look(self, tx: Transaction, position: Position) -> Position | None:
-        """Check a few pages; gives where to continue, None: that was all."""
+        """Check a few pages. Returns where to continue; None: that was all."""
         following: Position | None = position
         for _ in range(PAGES_AT_ONCE):
             if following is None:
@@ -156,7 +156,7 @@ class _Auditor:
         return following
 
     def _look_at_page(self, tx: Transaction, at: Position) -> Position | None:
-        """Check the page behind a key, which has about `PAGE_ROWS` rows."""
+        """Check the page after a key, which has about `PAGE_ROWS` rows."""
         if at.table == ALL_AT_ONCE:
             self._check(tx, at.table, "", "")
             return None
@@ -182,7 +182,7 @@ class _Auditor:
         return Position(table, f"{prefix}_{encode(self._since_ms << 80)}")
 
     def _check(self, tx: Transaction, table: str, after: str, last: str) -> None:
-        """Every check of this table on one page."""
+        """Run every check of this table on one page."""
         for check in CHECKS:
             left = MAX_FINDINGS - self._listed[check.name]
             if check.table != table or left <= 0 or (check.needs_the_time and self._before is None):

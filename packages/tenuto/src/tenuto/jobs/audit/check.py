@@ -1,4 +1,4 @@
-"""A check of the audit, which is one query over a page of a table's rows, and what it reports of a row.
+"""A check of the audit, which is one query over a page of a table's rows, and what it reports about a row.
 
 Knows no table and no rule; those are in `jobs` and `contents`.
 """
@@ -10,30 +10,30 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 ALL_AT_ONCE = "all at once"
-"""For a check that compares two tables as wholes, and for tables of a few rows."""
+"""For a check that compares two whole tables, and for tables of a few rows."""
 
 
 class Check(Struct, frozen=True):
     """A condition that no row may meet."""
 
     name: str
-    """Short and lasting: the label of the metric, the key for scripts."""
+    """Short and stable: the metric's label and the key for scripts."""
     table: str
     """The table whose rows it reads, page by page; or ALL_AT_ONCE."""
     what: str
-    """What a row that the query gives means, as a sentence about `subject`."""
+    """What a row returned by the query means, as a sentence about `subject`."""
     remedy: str
-    """What a person does about it; SUBJECT stands for the subject."""
+    """What a person should do about it; SUBJECT stands for the subject."""
     query: str
-    """Gives `subject` and what else helps to understand, for keys above `:after` and up to `:last`.
+    """Returns `subject` and the columns that help to explain it, for keys above `:after` and up to `:last`.
 
-    It may use `:before`: what is older than this moment should have been removed. Such a check is left out
-    where the wall clock is not trusted.
+    It may use `:before`: anything older should have been removed. Such a check is skipped where the wall
+    clock is not trusted.
     """
 
     @property
     def needs_the_time(self) -> bool:
-        """Whether it requires a wall clock that is right."""
+        """Whether it requires a correct wall clock."""
         return ":before" in self.query
 
 
@@ -47,7 +47,7 @@ class Finding(Struct, frozen=True):
     remedy: str
 
     def summary(self, translated: Callable[[str], str] = str) -> str:
-        """The finding for a person: who, what, what was seen, what to do; its sentences in their language."""
+        """The finding for a person, in their language: subject, fault, what was seen, what to do."""
         seen = " ".join(f"{name}={'-' if value is None else value}" for name, value in self.seen.items())
         what, remedy = translated(self.what), translated(self.remedy)
         return f"{self.subject}: {what}{f' ({seen})' if seen else ''} → {remedy}"

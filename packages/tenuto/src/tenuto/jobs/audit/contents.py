@@ -1,8 +1,8 @@
-"""The checks of contents: artifacts, segments, parts, live text, voices; what is referred to is there.
+"""The checks of contents: artifacts, segments, parts, live text, voices; whatever is referred to exists.
 
-It proves P5, P7 and P11.
+They prove P5, P7 and P11.
 
-Rows only: whether the bytes are what the rows say is `artifacts.rehash`'s business.
+Rows only: `audit.deep` checks whether the bytes are what the rows say.
 """
 
 from tenuto.jobs.audit.check import Check

@@ -1,4 +1,4 @@
-"""The deep audit: every blob read again and held against its row, and files that no row names (P5, P6).
+"""The deep audit: every blob is read and compared with its row; files that no row names are found (P5, P6).
 
 Bytes are read in blocks and rows in pages, so it takes no more memory for a terabyte than for a megabyte.
 The service may be running: a blob that is removed while it is being read is not a finding.
@@ -62,7 +62,7 @@ def _look(blobs: BlobStore, record: BlobRecord) -> tuple[str, str, str] | None:
         for block in blobs.read(record):
             digest.update(block)
     except StoreUnreachable:
-        raise  # All would seem to be missing.
+        raise  # Otherwise every blob would seem to be missing.
     except ArtifactUnavailable as error:
         return "blob_missing", "the bytes are not there, or cannot be read", error.message
     except CorruptBlob as error:
@@ -76,12 +76,12 @@ def _look(blobs: BlobStore, record: BlobRecord) -> tuple[str, str, str] | None:
 
 
 def _is_wanted(database: Database, blob_id: str) -> bool:
-    """Whether the blob is still there to be read: the sweep or an erasure may have taken it meanwhile."""
+    """Whether the blob should still exist: the sweep or an erasure may have removed it meanwhile."""
     return database.read(lambda tx: artifacts.blob_record(tx, blob_id)) is not None
 
 
 def _finding(database: Database, blob_id: str, check: str, what: str, fault: str) -> Finding:
-    """Says whose bytes they are, too."""
+    """The finding, with what uses the blob."""
     users = database.read(lambda tx: artifacts.users(tx, blob_id))
     seen = {"fault": fault, "used_by": ",".join(users) or None}
     return Finding(check, blob_id, what, seen, _RESTORE.replace("SUBJECT", blob_id))

@@ -1,7 +1,7 @@
-"""Audits that the service makes of itself: whose turn it is, how far they came, and what was found.
+"""Audits that the service makes of itself: whose turn it is, how far they got, and what they found.
 
-The table `audit` has one row, which every audit overwrites. An audit goes through all records; where it does
-not reach the end in its hour, the next one continues.
+The table `audit` has one row, which every audit overwrites. An audit goes through all records; if it does
+not reach the end within its hour, the next one continues.
 """
 
 import json
@@ -20,34 +20,34 @@ class _AuditRow(msgspec.Struct, frozen=True):
     """The latest audit."""
 
     began_at: int
-    """Set by the worker whose turn it was. If it dies, the next one begins when this is an hour old."""
+    """Set by the worker whose turn it was. If it dies, the next audit begins once this is an hour old."""
     ended_at: int | None
     """When an audit last finished."""
     findings: str | None
     """JSON object of that audit: how many rows each check found."""
     progress: str | None
-    """A Progress as JSON, written with `ended_at`; null: no audit has ended since an earlier version's."""
+    """A Progress as JSON, written with `ended_at`; null: the last that ended was an earlier version's."""
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far the look through all records has come."""
+    """How far the pass through all records has got."""
 
     position: Position | None = None
-    """Where it continues; None: it begins."""
+    """Where it continues; None: at the beginning."""
     found: dict[str, int] = {}
-    """How many rows each check found in this look so far, without those that found none."""
+    """How many rows each check found in this pass so far, without those that found none."""
     found_before: dict[str, int] = {}
-    """The same of the last look that came to its end."""
+    """The same for the last pass that reached the end."""
 
     def after(self, report: Report) -> "Progress":
-        """With what was looked at from `position` on."""
+        """The progress after this report on what follows `position`."""
         found = dict(Counter(self.found) + _counted(report))
         if report.stopped_at is None:
             return Progress(found_before=found)
         return Progress(report.stopped_at, found, self.found_before)
 
     def findings(self, recent: Report) -> dict[str, int]:
-        """What to report for each check: nothing is over because the next look has not reached it again."""
+        """What to report for each check: findings of the last pass stand until the next one has ended."""
         return dict(Counter(self.found) | Counter(self.found_before) | _counted(recent))
 
 
@@ -66,7 +66,7 @@ def is_due(tx: Transaction, *, now_ms: int) -> bool:
 
 
 def begin(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
-    """True for the one worker whose turn it is. A start in the future is a wrong clock's: ignored."""
+    """True for the one worker whose turn it is. A start in the future, from a wrong clock, is ignored."""
     changed = tx.run(
         """insert into audit (number, began_at, worker_id) values (1, :now, :worker_id)
            on conflict (number) do nothing""",
@@ -84,7 +84,7 @@ def begin(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
 
 
 def progress(tx: Transaction) -> Progress:
-    """How far the look through all records has come."""
+    """How far the pass through all records has got."""
     row = _row(tx)
     if row is None or row.progress is None:
         return Progress()
@@ -94,7 +94,7 @@ def progress(tx: Transaction) -> Progress:
 def end(
     tx: Transaction, worker_id: str, progress: Progress, recent: Report, *, rows: int, now_ms: int
 ) -> None:
-    """Record the result of looking at this many rows, unless another worker has begun an audit since."""
+    """Record the result of auditing this many rows, unless another worker has begun an audit since."""
     tx.run(
         """update audit set ended_at = :now, rows_seen = :rows, findings = :findings, progress = :progress
            where number = 1 and worker_id = :worker_id""",
@@ -107,7 +107,7 @@ def end(
 
 
 def last(tx: Transaction) -> LastAudit | None:
-    """None before the first audit has finished."""
+    """The latest finished audit; None: there was none yet."""
     row = _row(tx)
     if row is None or row.ended_at is None or row.findings is None:
         return None

@@ -34,7 +34,7 @@ _SIDE = Integer(MIN_SIDE, MAX_SIDE, "pixels", step=SIDE_STEP)
 
 
 class ImageParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """The sound parameters of an image job; None where the caller left it to the model, or to chance."""
+    """The valid parameters of an image job; None where the caller left it to the model, or to chance."""
 
     prompt: Annotated[str, Text(MAX_PROMPT_BYTES, "bytes", may_be_blank=False), "What the image shows."]
     width: Annotated[int | None, _SIDE, "Pixels; left out, the model's own size."] = None
@@ -55,7 +55,7 @@ _BY_NAME = by_name(FIELDS)
 
 
 def _check(envelope: Envelope) -> tuple[ImageParameters | None, list[Fault]]:
-    """The parameters, or None, and every fault of the request beside its top level."""
+    """The parameters, or None, and every fault of the request apart from its top level."""
     faults: list[Fault] = []
     values = read_fields(_BY_NAME, envelope.parameters, "parameters.", faults)
     parameters = None if faults else ImageParameters(**values)
@@ -81,7 +81,7 @@ def _bind(
 
 
 def _run(calls: EngineCalls) -> HostResult:
-    """The finished PNG; its metadata have the measured size and the seed.
+    """The finished PNG; its metadata contains the measured size and the seed.
 
     Raises ResultInvalid, and what hosts raise.
     """

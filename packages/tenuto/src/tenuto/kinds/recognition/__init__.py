@@ -84,7 +84,7 @@ def _input_faults(envelope: Envelope) -> list[Fault]:
 
 
 def _references(tx: Transaction, caller: Caller, envelope: Envelope) -> list[Fault]:
-    """The input, if exactly one is named and it is not an upload of this account; results are not inputs."""
+    """A fault if exactly one input is named and is not an upload of this account; results are not inputs."""
     ids = envelope.input_artifact_ids or ()
     if len(ids) != 1 or inputs.is_usable(
         tx, account_id=caller.account_id, artifact_id=ids[0], media_type=INPUT_MEDIA_TYPE
@@ -100,7 +100,7 @@ def _bind(
     parameters: RecognitionParameters,
     defaults: Mapping[str, Any],
 ) -> Binding:
-    """What has an effect; the caller's context and hotwords stay in the accepted body."""
+    """The parameters that have an effect; the caller's context and hotwords stay in the accepted body."""
     assert envelope.input_artifact_ids is not None, "checked with the parameters"
     bound = inputs.bind_input(
         tx,
@@ -129,7 +129,7 @@ KIND = Kind(
     bind=_bind,
     run=run.run,
     read_result=run.read_result,
-    # 6 CNY pay 120 minutes, the longest recording.
+    # 6 CNY pay for 120 minutes, the longest recording.
     price=Price("audio_minute", price_micros=50_000, hold_micros=6_000_000),
     slots=lambda settings: settings.recognition_slots,
     limits={"input_bytes": MAX_INPUT_BYTES, "input_seconds": MAX_INPUT_SECONDS},

@@ -1,8 +1,8 @@
-"""The text of a recognition job while it runs: what an engine reports of its chunk, behind the chunks before.
+"""The text of a recognition job while it runs: the finished chunks, then what an engine reports of its chunk.
 
-It is the beginning of the text that the result will have, as far as that is certain: what two chunks share is
-held back until both are written, and an engine whose transcript may be made again (`tries`) is waited for.
-It is an extra: what cannot be used ends it, and the job continues.
+It is the beginning of the result's text, as far as that is certain: where two chunks overlap, text is held
+back until both are written, and an engine that may redo its transcript (`tries`) has to finish first. It is
+an extra: an unusable report ends it, and the job continues.
 """
 
 import time
@@ -26,7 +26,7 @@ from tenuto.worker.storage_retries import write
 SAVE_S = 0.5
 """Between two writes while an engine reports."""
 BEHIND_S = 5.0
-"""A chunk's text is joined to the one before when it reaches this far behind what the two share."""
+"""A chunk's text is joined to the previous one's once it reaches this far past their overlap."""
 MAX_PIECE_BYTES = 16 << 10
 """Of one report of an engine."""
 
@@ -35,7 +35,7 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class _Times(msgspec.Struct):
-    """What is read of a piece's metadata."""
+    """What is read from a piece's metadata."""
 
     start: _Seconds
     end: _Seconds
@@ -56,19 +56,19 @@ class LiveText:
         self._engine = text_engine(engines)
         self._spans = spans
         self._written = ChunkTranscript(0.0, 0.0, {"segments": []})
-        """The chunks that are finished, as one."""
+        """The finished chunks, merged into one."""
         self._reported: list[dict[str, Any]] = []
-        """The segments of the chunk that is not."""
+        """The segments of the chunk in progress."""
         self._is_saved = True
-        """Whether nothing was reported since the last write."""
+        """Whether nothing has been reported since the last write."""
         self._text = ""
-        """What was stored."""
+        """The text stored so far."""
         self._count = self._size_bytes = 0
         self._saved_at = float("-inf")
         self._is_over = False
 
     def reports(self, key: ChunkKey, on_progress: OnProgress) -> Reports:
-        """For the run of the engine that is at this chunk."""
+        """The callbacks for an engine's run on this chunk."""
         self._reported, self._is_saved = [], True
         if key.role != self._engine.role or self._engine.tries > 1:
             # What it reports is not the job's text, or not final.
@@ -91,7 +91,7 @@ class LiveText:
             self._save(self._written, self._certain_s(key, float("inf")))
 
     def _add(self, segment: dict[str, Any] | None) -> None:
-        """What the engine has reported; None: it is no segment of its chunk."""
+        """Add a segment that the engine has reported; None: it is not a segment of its chunk."""
         if segment is None or (self._reported and segment["start"] < self._reported[-1]["start"]):
             self._end("invalid")
         elif len(self._reported) == live_text.MAX_PIECES:
@@ -112,21 +112,21 @@ class LiveText:
         return end_s - start_s
 
     def _with_chunk(self, key: ChunkKey, segments: Sequence[dict[str, Any]]) -> ChunkTranscript:
-        """All that is written, and these segments of the chunk behind it."""
+        """The finished chunks, followed by these segments of this chunk."""
         start_s, end_s = self._spans[key.number]
         chunk = ChunkTranscript(start_s, end_s, {"segments": segments})
         merged = merge_word_timestamps([self._written, chunk] if key.number else [chunk])
         return ChunkTranscript(0.0, end_s, {"segments": merged.segments})
 
     def _certain_s(self, key: ChunkKey, reached_s: float) -> float:
-        """Up to where the recording's text is certain if this chunk's is written up to `reached_s`."""
+        """The time up to which the text is certain, if this chunk's is written up to `reached_s`."""
         if key.number and reached_s < self._spans[key.number - 1][1] + BEHIND_S:
             return 0.0
         is_last = key.number + 1 == len(self._spans)
         return float("inf") if is_last else self._spans[key.number + 1][0]
 
     def _save(self, written: ChunkTranscript, until_s: float) -> None:
-        """Store what is new of the text up to a moment."""
+        """Store the new part of the text up to `until_s`."""
         certain = takewhile(lambda one: one["end"] <= until_s, _worded(written))
         new, position = [], 0
         for piece in joined(one["text"] for one in certain):

@@ -1,9 +1,9 @@
 """One chunk of a recording through one engine: its transcript, checked, and repeated if it is doubtful.
 
-An engine is not trusted to know what it is writing: only known fields of its answer stay. One that is known
-to stop early or to repeat itself has more than one try (its entry says so). What is still doubtful in the end
-is a warning for the caller; only what is not a transcript at all is a failure. A doubt is not a fault: music
-has no words, a choir may sing one line ten times.
+An engine's answer is not trusted: only its known fields are kept. An engine that is known to stop early or to
+repeat itself gets more than one try (its entry says so). What is still doubtful in the end becomes a warning
+for the caller; only what is not a transcript at all is a failure. A doubt is not a fault: music has no words,
+a choir may sing one line ten times.
 """
 
 import re
@@ -32,29 +32,29 @@ MAX_EMBEDDING = 4096
 MAX_WARNINGS = 100
 MAX_WARNING_CHARACTERS = 500
 LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}")
-"""What an engine may report as the language; anything else counts as not known."""
+"""What an engine may report as the language; anything else counts as unknown."""
 BEYOND_S = 0.5
-"""How far behind its chunk's end a segment may end: the engine's frames are longer than samples are."""
+"""How far past its chunk's end a segment may end: an engine's frames are longer than samples."""
 
 FRAME_S = 0.02
 AUDIBLE = 104
 """The root mean square of quieter frames is below -50 dB: nobody speaks in them."""
 ABOVE_FLOOR = 3.0
-"""A frame that is this many times louder than the quietest tenth is more than background noise."""
+"""A frame this many times louder than the quietest tenth is more than background noise."""
 MARGIN_S = 0.5
 """How long before its segment a word may begin, and after it end."""
 UNCOVERED_S, UNCOVERED_LEAST_S, UNCOVERED_SHARE = 15.0, 2.0, 0.5
-"""This much sound without words is a doubt; or the second figure, if it is more than this share of all."""
+"""This much sound without words is a doubt; so is the second amount, if over this share of the sound."""
 ENDING_S, ENDING_SHARE = 5.0, 0.25
-"""This much sound behind the last word is one; or less, if it is this share of all."""
+"""This much sound after the last word is a doubt; so is less, if it is this share of the sound."""
 BACKWARDS_S = 1.0
 REPETITIONS = 8
 """Nobody says the same few words this many times in a row."""
 REPEATED_SEGMENTS, REPEATED_LETTERS = 4, 12
 SPARSE_S, SPARSE_RATE = 30.0, 0.5
-"""A longer segment with fewer letters a second hides that most of it was not written."""
+"""A longer segment with fewer letters per second hides that most of it was not transcribed."""
 DENSE_S, DENSE_RATE = 3.0, 45.0
-"""Nobody says more letters a second than this."""
+"""Nobody speaks more letters per second than this."""
 
 _REPETITION = re.compile(rf"(.{{1,30}}?)\1{{{REPETITIONS - 1},}}", re.DOTALL)
 _LONGEST_SEARCHED = 20_000
@@ -101,7 +101,7 @@ _DECODERS: dict[str, msgspec.json.Decoder[_WordTimestamps]] = {
 
 
 class TranscriptDoubts(msgspec.Struct, frozen=True):
-    """Sentences for whoever reads the transcript; of two transcripts the one with fewer is better."""
+    """Sentences for readers of the transcript; of two transcripts, the one with fewer is better."""
 
     sentences: list[str] = msgspec.field(default_factory=list)
     uncovered_s: float = 0.0
@@ -113,7 +113,7 @@ class TranscriptDoubts(msgspec.Struct, frozen=True):
 
 
 class Reports(msgspec.Struct, frozen=True):
-    """Who takes what an engine reports while it runs."""
+    """The callbacks for what an engine reports while it runs."""
 
     on_progress: OnProgress
     on_segment: OnSegment | None = None
@@ -162,7 +162,7 @@ def _once(
 ) -> _Try:
     # The first engine detects the language by itself; neither gets the caller's context or hotwords.
     language = calls.claim.parameters["language"] if engine.role == WORD_TIMESTAMPS else None
-    # The samples have no name here, so that they are gone when the next job has its turn.
+    # The samples are not bound to a name, so that they are freed before the next job's turn.
     result = calls.run(
         {"language": language, "again": True} if again else {"language": language},
         {"audio": recording.samples(key.start_frame, key.end_frame)},
@@ -243,7 +243,7 @@ def _sounding(audio: bytes) -> "np.ndarray[Any, Any]":
 
     frame = int(RATE * FRAME_S)
     samples = np.frombuffer(audio, "<i2", count=len(audio) // 2 // frame * frame).reshape(-1, frame)
-    # One row after the other would take eight bytes a sample at once.
+    # Without temporaries: converting all samples to floats at once would take eight bytes for each.
     levels = np.sqrt(np.einsum("ij,ij->i", samples, samples, dtype=np.float64, casting="safe") / frame)
     if not levels.size:
         return np.zeros(0, bool)
@@ -260,7 +260,7 @@ def _order(segments: Sequence[Segment]) -> list[str]:
 
 
 def _repetitions(segments: Sequence[Segment]) -> list[str]:
-    """Words, or whole segments, again and again."""
+    """Words, or whole segments, that are repeated again and again."""
     texts = [_letters(one["text"]) for one in segments]
     same = 1
     for number in range(1, len(texts)):

@@ -1,10 +1,10 @@
 """A recording as a job's engines get it: the input's FLAC decoded to 16 kHz mono PCM16, chunk by chunk.
 
-It is decoded once an attempt, into a file without a name in the data folder: nothing is left of it, however
-the worker ends. The cuts depend on the samples alone, so that every attempt has the same chunks.
+It is decoded once per attempt, into an unnamed file in the data folder, so nothing is left of it however the
+worker ends. The cuts depend on the samples alone, so that every attempt has the same chunks.
 
-A child process decodes (`media.flac_child`). It has seen a caller's bytes: its answer is read within bounds,
-and every way in which it can end counts as an answer.
+A child process decodes (`media.flac_child`). It handles a caller's bytes, so its answer is read within
+limits, and any way in which it can end is accounted for.
 """
 
 import contextlib
@@ -34,9 +34,9 @@ SAMPLE_BYTES = 2
 PIPE_BYTES = 1 << 20
 """The size of the pipe to the child, which decodes while we hash the next block."""
 STALL_S = 300.0
-"""The child is killed unless it takes bytes within this time, and answers within it after the last."""
+"""The child is killed unless it accepts bytes within this time, and answers within it after the last."""
 
-_SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, which the standard library names on Linux alone
+_SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ, which the standard library names only on Linux
 
 _decoding = FairLock()
 """One recording is decoded at a time: eight children at once would take the memory of eight."""
@@ -49,9 +49,9 @@ class Decoded(Struct, frozen=True):
     pcm_frames: int
     """Of the 16 kHz mono samples."""
     chunks: tuple[tuple[int, int], ...]
-    """First sample of each chunk and the one behind its last, among those."""
+    """The first of those samples in each chunk, and the one after its last."""
     unconfined: tuple[str, ...]
-    """Which of its protections the kernel has refused to the child, and why."""
+    """Which of the child's protections the kernel refused, and why."""
 
 
 class Recording(Struct, frozen=True):
@@ -62,7 +62,7 @@ class Recording(Struct, frozen=True):
 
     @property
     def duration_s(self) -> float:
-        """Of the input, counted on its samples."""
+        """Of the input, by the number of its samples."""
         summary = self.decoded.summary
         return summary.frames / summary.sample_rate
 
@@ -106,7 +106,7 @@ def _scratch_file(calls: EngineCalls) -> Iterator[int]:
 
 
 def _decode_in_turn(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
-    """Decode when it is this recording's turn, which it gives back while its bytes cannot be read."""
+    """Decode when it is this recording's turn; the turn is released while its bytes cannot be read."""
     watched = calls.watched
     with _decoding.turn(watched.stop, account_id=calls.claim.account_id):
         decoded = _decode(calls, bound, file)
@@ -116,7 +116,7 @@ def _decode_in_turn(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
 
 def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
     stop = calls.watched.stop
-    # The file may have content: of a read that broke off because the store of bytes went away.
+    # The file may have content from an earlier try, cut short when the blob store became unreachable.
     os.ftruncate(file, 0)
     os.lseek(file, 0, os.SEEK_SET)
     record = input_record(calls.context, bound.blob_id, "the recording")
@@ -133,7 +133,7 @@ def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
     except FlacInvalid as error:
         if stop.is_set():
             raise Cancelled(lost=False) from error
-        # It was admitted, so its frames are whole, but their content is not what they promise.
+        # It passed the check at upload, so its frames are whole, but their content is not valid.
         fault = f"the recording: {error}"
         raise EngineFailed("input_unreadable", fault, transient=False, public=True) from error
     except DecoderEnded as error:
@@ -151,7 +151,7 @@ def _decode(calls: EngineCalls, bound: Bound, file: int) -> Decoded:
 
 
 class Decoding:
-    """One child at work. `output`, an open file, gets 16 kHz mono PCM16 of at most `duration_ms`.
+    """One running child. `output`, an open file, gets 16 kHz mono PCM16 of at most `duration_ms`.
 
     One thread feeds and finishes; any may call `abandon`.
     """
@@ -196,7 +196,7 @@ class Decoding:
         return _checked(answer)
 
     def abandon(self) -> None:
-        """End it now; nobody wants its answer."""
+        """End it now; its answer is no longer needed."""
         self._child.kill()
 
     def close(self) -> None:
@@ -221,7 +221,7 @@ class Decoding:
 
 
 def _checked(answer: bytes) -> Decoded:
-    """The answer, if it has the right form: the caller's bytes may have taken over the child."""
+    """The answer, if it has the right form: the caller's bytes may have compromised the child."""
     try:
         read: dict[str, Any] = json.loads(answer)
         if "refused" in read:

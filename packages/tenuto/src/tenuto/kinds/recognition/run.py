@@ -34,7 +34,7 @@ Transcripts = dict[ChunkKey, dict[str, Any]]
 
 
 def run(calls: EngineCalls) -> HostResult:
-    """The finished JSON, its duration that of the samples. Raises ResultInvalid, and what hosts raise."""
+    """The finished JSON, with the duration of the samples. Raises ResultInvalid, and what hosts raise."""
     entry = calls.context.models[calls.claim.model].entry
     bound = Bound(**calls.claim.parameters["input"])
     with decoded_recording(calls, bound) as recording:
@@ -80,7 +80,7 @@ def read_result(content: bytes, parameters: dict[str, Any]) -> SuppliedResult:
 
 
 def _transcribe(calls: EngineCalls, engines: tuple[EngineEntry, ...], recording: Recording) -> Transcripts:
-    """The transcript of every chunk by every engine, those of earlier attempts among them."""
+    """The transcript of every chunk by every engine, including those of earlier attempts."""
     keys = [
         (engine, ChunkKey(engine.role, number, start, end, engine.model, engine.revision))
         for number, (start, end) in enumerate(recording.decoded.chunks)
@@ -127,7 +127,7 @@ def _recognise(
 def _engines(
     engines: tuple[EngineEntry, ...], transcripts: Transcripts, recording: Recording
 ) -> tuple[dict[str, Any], list[str]]:
-    """What each engine wrote about the whole, and all warnings."""
+    """Each engine's transcript of the whole recording, and all warnings."""
     spans = _spans(recording)
     value, warnings = {}, []
     for engine in engines:
@@ -153,7 +153,7 @@ def _spans(recording: Recording) -> list[tuple[float, float]]:
 
 
 class _Progress:
-    """How many seconds of the recording are finished, by all engines on average."""
+    """How many seconds of the recording are finished, averaged over all engines."""
 
     def __init__(self, calls: EngineCalls, recording: Recording, keys: list[ChunkKey]) -> None:
         self._watched = calls.watched
@@ -168,7 +168,7 @@ class _Progress:
         self._report(0.0)
 
     def within(self, key: ChunkKey) -> OnProgress:
-        """For the engine that is at this chunk, in whatever it counts."""
+        """The callback for the engine that works on this chunk, in whatever unit it counts."""
 
         def report(progress: dict[str, Any]) -> None:
             share = min(1.0, progress["completed"] / progress["total"]) if progress["total"] else 0.0

@@ -26,7 +26,7 @@ from tenuto.voices.operations import BoundVoice
 
 
 def _references(tx: Transaction, caller: Caller, envelope: Envelope) -> list[Fault]:
-    """Voices that this account may not use; without any in the request the database is not asked."""
+    """Voices that this account may not use; the database is queried only if the request names any."""
     faults = []
     for name in BOUND_VOICES:
         voice_id = envelope.parameters.get(name)

@@ -37,9 +37,9 @@ _VOICE = Text(MAX_VOICE_ID_CHARACTERS, "characters")
 
 
 class SpeechParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """The sound parameters of a speech job. A field not named in `explicit` holds the contract's default.
+    """The valid parameters of a speech job. A field not named in `explicit` holds the contract's default.
 
-    Numbers are floats whichever way they were written; `emo_vector` is in the order of `EMOTIONS`.
+    Numbers are floats however they were written; `emo_vector` is in the order of `EMOTIONS`.
     """
 
     text: Annotated[
@@ -88,7 +88,7 @@ class SpeechParameters(msgspec.Struct, frozen=True, kw_only=True):
     temperature: Annotated[float, Number(0.1, 2), "Randomness of sampling."] = 0.8
     repetition_penalty: Annotated[float, Number(0.1, 20), "Penalty on repeated tokens."] = 10.0
 
-    # The names that the caller sent, whatever the values: they go before a voice's own defaults.
+    # The names that the caller sent, whatever the values: they take precedence over a voice's defaults.
     explicit: frozenset[str] = frozenset()
 
 
@@ -97,7 +97,7 @@ _BY_NAME = by_name(FIELDS)
 
 
 def parse(parameters: Any) -> SpeechParameters:
-    """The parameters of a speech job, or InvalidRequest with all that is wrong with them."""
+    """The parameters of a speech job. Raises InvalidRequest with all their faults."""
     parsed, faults = check(parameters)
     if parsed is None:
         raise InvalidRequest(faults)
@@ -105,7 +105,7 @@ def parse(parameters: Any) -> SpeechParameters:
 
 
 def check(parameters: Any) -> tuple[SpeechParameters | None, list[Fault]]:
-    """The parameters, or None and all that is wrong with them; faults name `parameters.text` and so on."""
+    """The parameters, or None, and all their faults; a fault names `parameters.text` and so on."""
     faults: list[Fault] = []
     if type(parameters) is not dict:
         return None, [wrong_type("parameters", parameters, "an object")]
@@ -118,7 +118,7 @@ def check(parameters: Any) -> tuple[SpeechParameters | None, list[Fault]]:
 
 
 def check_job(envelope: Envelope) -> tuple[SpeechParameters | None, list[Fault]]:
-    """The parameters, or None, and every fault of the request beside its top level.
+    """The parameters, or None, and every fault of the request apart from its top level.
 
     Input artifacts, even `[]`, are a fault: the voice id binds all inputs (R98).
     """
@@ -130,7 +130,7 @@ def check_job(envelope: Envelope) -> tuple[SpeechParameters | None, list[Fault]]
 
 
 def resolved(parameters: SpeechParameters, voice_defaults: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Every parameter with the value that holds for the job, as it is frozen into its record.
+    """Every parameter with its value for the job, as it is frozen into its record.
 
     What the caller sent comes first, then the defaults of the voice (the shared voice has some), then the
     contract's. The defaults of a voice are the operator's: one that breaks a rule is a bug.
@@ -149,7 +149,7 @@ _EMOTION_FIELDS = frozenset({"emotion_voice_id", "emo_vector", "use_emo_text", "
 
 
 def _emotion_faults(parameters: Mapping[str, Any]) -> list[Fault]:
-    """What is wrong between the emotion fields: more than one mode (R93), emo_text without its mode (R82).
+    """Conflicts between the emotion fields: more than one mode (R93), emo_text without its mode (R82).
 
     `emo_vector` (of zeros too), `emotion_voice_id` and `use_emo_text: true` each switch a mode on, even where
     their value is faulty; null is a fault of its own and switches nothing on.

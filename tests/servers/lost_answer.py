@@ -14,9 +14,9 @@ class LostAnswer:
         self._database = database
         self.writes = 0
 
-    async def write_async(self, operation: Callable[[Transaction], Any]) -> Any:
+    async def write_async(self, operation: Callable[[Transaction], Any], *, account_id: str = "") -> Any:
         self.writes += 1
-        done = await self._database.write_async(operation)
+        done = await self._database.write_async(operation, account_id=account_id)
         if self.writes == 1:
             raise Unavailable
         return done

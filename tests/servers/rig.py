@@ -61,9 +61,9 @@ class Interrupted:
         self._check()
         return await self.real.look_up(ask)
 
-    async def write_async(self, operation: Callable[[Transaction], T]) -> T:
+    async def write_async(self, operation: Callable[[Transaction], T], *, account_id: str = "") -> T:
         self._check()
-        return await self.real.write_async(operation)
+        return await self.real.write_async(operation, account_id=account_id)
 
     def wake(self, topic: str) -> None:
         self.real.wake(topic)

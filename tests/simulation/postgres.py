@@ -623,7 +623,7 @@ class VirtualPostgres(postgres.PostgresDatabase):
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         pending = Pending(operation)
-        if not (self._process.name.startswith("api") and self._groups.take(pending)):
+        if not (self._process.name.startswith("api") and self._groups_of("").take(pending)):
             self._submit(pending, is_write=True)
         result: T = pending.wait()
         return result

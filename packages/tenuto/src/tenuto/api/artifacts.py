@@ -36,15 +36,15 @@ from tenuto.logs import get_logger
 
 _RANGE = re.compile(rb"bytes=(\d*)-(\d*)\Z")
 _MOST_DIGITS = 18
-"""Of a position that is read as a number: whatever has more lies beyond every content."""
+"""Of a byte position: one with more digits lies beyond the end of any content."""
 PIECE_BYTES = (32 * 1024, 256 * 1024)
-"""How much of a block is handed to the connection at once, which is what we keep for a client that does not
-read: at first the first number, then an eighth of what the client has taken, at most the second number."""
+"""How much of a block is passed to the connection at once, and so kept for a client that does not read: at
+first the first number, then an eighth of what the client has taken, at most the second number."""
 STALL_S = 1.0
-"""A client that has not taken a piece by then is slow; a block is not kept for it."""
+"""A client that takes longer than this to accept a piece is slow; no block is kept for it."""
 
 Span = tuple[Opened, int, int]
-"""Something stored, and from where up to where it is sent."""
+"""Stored content, and the start and end of the bytes to send."""
 _SEGMENTS = {"attempt_id": text("an attempt_id of this job")}
 _log = get_logger("tenuto.api")
 
@@ -60,7 +60,7 @@ async def content(call: Call) -> Answer | None:
 
 
 async def segments(call: Call) -> Answer:
-    """GET /v1/jobs/{id}/audio-segments: all that one attempt saved, the newest unless one is named."""
+    """GET /v1/jobs/{id}/audio-segments: all that one attempt saved; by default, the newest attempt."""
 
     def look(tx: Transaction, who: Caller) -> list[Segment]:
         return preview.list_segments(
@@ -74,7 +74,7 @@ async def segments(call: Call) -> Answer:
 
 
 async def segment_content(call: Call) -> Answer | None:
-    """GET /v1/jobs/{id}/audio-segments/{segment_id}/content: a WAV; answered as an artifact is."""
+    """GET /v1/jobs/{id}/audio-segments/{segment_id}/content: a WAV, sent like an artifact."""
 
     def look(tx: Transaction, who: Caller) -> Opened:
         return preview.open_segment(
@@ -88,19 +88,19 @@ async def segment_content(call: Call) -> Answer | None:
 
 
 async def erase_job_content(call: Call) -> Answer:
-    """DELETE /v1/jobs/{id}/content: request, result and segments; 200 with the operation, which stays."""
+    """DELETE /v1/jobs/{id}/content: erase request, result, segments; 200 with the operation, which stays."""
     caller = await call.authenticate()
     await call.read_body()
     job_id = call.path_id("job_id", "job")
     now_ms = call.service.clock()
-    await _erase(call, lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms))
+    await _erase(call, caller, lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms))
     call.service.final_jobs.forget(caller.account_id, job_id)
     operation = await call.service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id))
     return json_answer(200, operation)
 
 
 async def erase(call: Call) -> Answer:
-    """DELETE /v1/artifacts/{id}: a result's bytes, or an input's that no open job needs."""
+    """DELETE /v1/artifacts/{id}: erase a result's bytes, or those of an input that no open job needs."""
     caller = await call.authenticate()
     await call.read_body()
     artifact_id = call.path_id("artifact_id", "artifact")
@@ -109,6 +109,7 @@ async def erase(call: Call) -> Answer:
     now_ms = call.service.clock()
     await _erase(
         call,
+        caller,
         lambda tx: erasure.erase_artifact(
             tx, caller, artifact_id=artifact_id, input_models=with_inputs, now_ms=now_ms
         ),
@@ -117,7 +118,7 @@ async def erase(call: Call) -> Answer:
 
 
 async def send_content(call: Call, opened: Opened, more: Iterable[tuple[bytes, bytes]] = ()) -> Answer | None:
-    """The bytes of an artifact, or of anything else that may be sent, as the request's headers want them."""
+    """Send the bytes of an artifact, or of other stored content, as the request's headers ask for them."""
     size_bytes = opened.blob.size_bytes
     etag = f'"{opened.blob.sha256}"'.encode()
     headers: Headers = [
@@ -152,9 +153,9 @@ async def send_spans(
     status: int = 200,
     start: bytes = b"",
 ) -> bool:
-    """Send `start` and what the spans hold, one after another; all but the only one hold something.
+    """Send `start`, then the spans in order; a span may be empty only if it is the only one.
 
-    The first block is read and checked before the head is sent; a later bad one cuts the connection: False.
+    The first block is checked before the head is sent; if a later one is bad, the connection is cut: False.
     """
     first, *others = spans
     rest = _Rest(call, first, is_last=not others)
@@ -205,9 +206,9 @@ async def _load_first(call: Call, rest: "_Rest") -> None:
 
 
 class _Rest:
-    """What of a download is still to be sent; a client that is slow to read makes us keep a piece of it.
+    """What remains to be sent of a download; for a slow client we keep only one piece of it in memory.
 
-    While the second half of a block is sent the next one is read and checked in a thread.
+    While the second half of a block is being sent, a thread reads and checks the next one.
     """
 
     def __init__(self, call: Call, span: Span, *, is_last: bool) -> None:
@@ -223,12 +224,12 @@ class _Rest:
         return self._start >= self._end
 
     async def load(self) -> None:
-        """The next block, checked, in pieces."""
+        """Load the next block, checked, in pieces."""
         ahead, self._ahead = self._ahead or self._read(), None
         self._pieces = await ahead
 
     async def send(self) -> None:
-        """The block; when its client stops to read, only as far as it got, and the rest is loaded again."""
+        """Send the block; if the client stops reading, only a part of it, and the rest is loaded again."""
         while self._pieces:
             stalled = asyncio.get_running_loop().call_later(STALL_S, self._keep_nothing)
             try:
@@ -238,13 +239,13 @@ class _Rest:
             if self.is_over():
                 return
             if self._call.is_gone():
-                raise ClientGone  # Nothing more is read for nobody.
+                raise ClientGone  # Read no more: nobody is waiting for it.
             is_half = sum(map(len, self._pieces)) <= BLOCK_BYTES // 2
             if is_half and self._ahead is None and self._read_to < self._end:
                 self._ahead = self._read()
 
     def close(self) -> None:
-        """Forget what was read ahead."""
+        """Discard what was read ahead."""
         if self._ahead is not None:
             self._ahead.cancel()
             self._ahead = None
@@ -254,16 +255,16 @@ class _Rest:
         self._chunks = self._call.service.blobs.read(self.opened.blob, self._start, self._end)
 
     def _read(self) -> asyncio.Future[list[bytes]]:
-        """Up to the end of a block: one that is bad keeps none before it from being sent."""
+        """Read up to the end of a block, so that a bad block does not keep earlier ones from being sent."""
         size_bytes = min(BLOCK_BYTES - self._read_to % BLOCK_BYTES, self._end - self._read_to)
         self._read_to += size_bytes
         block = self._call.beside(self._call.service.readers, partial(_take, self._chunks, size_bytes))
-        # Nobody may want it any more when it turns out to be bad.
+        # Retrieve its error: nobody may be waiting for the block any more when it turns out to be bad.
         block.add_done_callback(lambda read: read.cancelled() or read.exception())
         return block
 
     def _next_message(self) -> Any:
-        """No variable of ours holds the piece while its client is waited for."""
+        """The next piece to send; no variable of ours holds it while we wait for the client."""
         piece = self._pieces.pop()
         most_bytes = max(PIECE_BYTES[0], self._taken_bytes // 8)
         if len(piece) > most_bytes:
@@ -294,7 +295,7 @@ def _take(chunks: Iterator[bytes], size_bytes: int) -> list[bytes]:
 
 
 async def _was_erased(call: Call, opened: Opened) -> bool:
-    """Whether the bytes were erased since the download began: then they are gone, and nothing is damaged.
+    """Whether the bytes were erased since the download began: then they are gone, not damaged.
 
     A caller must not be able to raise an alarm by erasing what it is reading.
     """
@@ -316,7 +317,7 @@ def _tell(call: Call, opened: Opened, error: TenutoError) -> None:
 
 
 def _matches(value: bytes | None, etag: bytes, *, is_strong: bool = False) -> bool:
-    """Whether a list of tags names this one; If-Match compares strongly, so a weak tag names nothing."""
+    """Whether a list of ETags contains this one; If-Match compares strongly, so weak ETags never match."""
     if value is None:
         return False
     tags = [tag.strip() for tag in value.split(b",")]
@@ -324,7 +325,7 @@ def _matches(value: bytes | None, etag: bytes, *, is_strong: bool = False) -> bo
 
 
 def _range(call: Call, etag: bytes, size_bytes: int) -> tuple[int, int] | None:
-    """The bytes wanted, from and up to; None for all of them, also when the header can't be read."""
+    """The start and end of the requested bytes; None for all, also if the header cannot be parsed."""
     value = call.header(b"range")
     if value is None:
         return None
@@ -344,7 +345,7 @@ def _range(call: Call, etag: bytes, size_bytes: int) -> tuple[int, int] | None:
 
 
 def _position(digits: bytes) -> int | None:
-    """A number of bytes; of those beyond every content it is enough to know that they are."""
+    """A byte position, capped at one that is beyond the end of any content."""
     digits = digits.lstrip(b"0") or digits[:1]
     if not digits:
         return None
@@ -356,8 +357,8 @@ def _unsatisfiable(call: Call, size_bytes: int) -> Answer:
     return Answer(416, body, [(b"content-range", b"bytes */%d" % size_bytes)])
 
 
-async def _erase(call: Call, operation: Callable[[Transaction], list[str]]) -> None:
-    """Commit the erasure, then remove the bytes; what can't be removed now is upkeep's."""
+async def _erase(call: Call, caller: Caller, operation: Callable[[Transaction], list[str]]) -> None:
+    """Commit the erasure, then remove the bytes; upkeep removes later what cannot be removed now."""
     service = call.service
 
     def erase(tx: Transaction) -> list[str]:
@@ -365,7 +366,7 @@ async def _erase(call: Call, operation: Callable[[Transaction], list[str]]) -> N
         failpoints.hit("erase.before_commit")
         return blobs
 
-    blobs = await service.database.write_async(erase)
+    blobs = await service.database.write_async(erase, account_id=caller.account_id)
     failpoints.hit("erase.after_commit")
     if not blobs:
         return

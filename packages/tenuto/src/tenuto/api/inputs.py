@@ -1,4 +1,4 @@
-"""Input artifacts over HTTP: a FLAC comes in, is hashed, stored and judged as it comes, and gets an id."""
+"""Input artifacts over HTTP: a FLAC is hashed, stored and inspected as it arrives, and gets an id."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -33,7 +33,7 @@ class _Upload(Struct, frozen=True):
     sha256: str
     idempotency_key: str | None
     name: str | None
-    """What the caller's file is called; no part of what makes the request what it is."""
+    """The name of the caller's file; it is not part of what identifies the request."""
 
     @property
     def request_sha256(self) -> str:
@@ -49,7 +49,7 @@ class _First(Exception):
 
 
 async def create(call: Call) -> Answer:
-    """POST /v1/input-artifacts: 201 when the bytes are durable. Checks come in the order of these lines."""
+    """POST /v1/input-artifacts: 201 when the bytes are durable. Checks run in the order of these lines."""
     caller = await call.authenticate()
     if request_body.media_type(call) != INPUT_MEDIA_TYPE.encode():
         raise UnsupportedMediaType("input must be audio/flac")
@@ -59,7 +59,7 @@ async def create(call: Call) -> Answer:
         first = await call.service.database.read_async(lambda tx: _look(tx, call, upload))
         body = call.stream_body(MAX_INPUT_BYTES)
         if first is not None:
-            # The same bytes came before; they are read, so that the client can send them, and forgotten.
+            # A replay: its bytes are read only so that the client can send them, and discarded.
             async for _ in body:
                 continue
             return _answer(first, replayed=True)
@@ -79,7 +79,7 @@ def _head(call: Call, caller: Caller) -> _Upload:
 
 
 def _file_name(call: Call, faults: list[Fault]) -> str | None:
-    """What the caller's file is called, if the upload says so."""
+    """The name of the caller's file, if the upload gives one."""
     values = call.header_values(NAME_HEADER.lower().encode())
     if not values:
         return None
@@ -98,7 +98,7 @@ def _has_controls(name: str) -> bool:
 
 
 def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
-    """The record that this very upload made before; otherwise the quota must allow another. Erased."""
+    """The record that this upload made before; if there is none, the quota must allow it. Erased."""
     account_id = upload.caller.account_id
     if upload.idempotency_key is not None:
         artifact_id = find_upload(
@@ -121,17 +121,17 @@ async def _admit(call: Call, upload: _Upload, body: AsyncIterator[bytes]) -> tup
 
 
 async def _record(call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSummary) -> Answer:
-    """Record what was uploaded; where its key was bound meanwhile, the answer is that of the first upload."""
+    """Record the upload; if its key was bound meanwhile, answer with the record of the first upload."""
     service, account_id = call.service, upload.caller.account_id
     now_ms = service.clock()
     try:
         record = await service.database.write_async(
-            lambda tx: _add(tx, call, upload, blob, summary, now_ms=now_ms)
+            lambda tx: _add(tx, call, upload, blob, summary, now_ms=now_ms), account_id=account_id
         )
         failpoints.hit("upload.after_commit")
         return _answer(record)
     except Unavailable:
-        # Whether it was recorded is not known: the sweep finds bytes that were not.
+        # Whether it was recorded is unknown: the sweep finds bytes that were not.
         raise
     except _First as error:
         first = error.artifact_id
@@ -148,7 +148,7 @@ async def _record(call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSu
 def _add(
     tx: Transaction, call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSummary, *, now_ms: int
 ) -> Input:
-    """The row, and the key's when there is one, in one transaction."""
+    """Add the row, and that of the key if there is one, in one transaction."""
     service, account_id = call.service, upload.caller.account_id
     check_quota(service.settings, tx, account_id, blob.size_bytes)
     artifact_id = inputs.add_input(

@@ -23,7 +23,7 @@ MAX_SEARCHED_CHARACTERS = 200
 
 
 def _kind(value: str) -> tuple[str, str] | None:
-    """A rule for kinds of job: which there are is known when a request comes, not when this is imported."""
+    """A rule for kinds of job, looked up for each request, as they are not known yet on import."""
     return query.choice(*kinds())(value)
 
 
@@ -40,11 +40,11 @@ _LIST: Mapping[str, query.Rule] = {
     "limit": query.limit,
 }
 _METADATA = re.compile(r"metadata\[(.{0,64})\]\Z", re.DOTALL)
-"""A filter for one of the caller's notes: `metadata[chapter]=3`."""
+"""A filter on the caller's metadata: `metadata[chapter]=3`."""
 
 
 async def create(call: Call) -> Answer:
-    """POST /v1/jobs: 202 when the job is durable. The order of checks is the order of these lines."""
+    """POST /v1/jobs: 202 when the job is durable. Checks run in the order of these lines."""
     caller = await call.authenticate()
     body, value = await request_body.read_json(call, call.service.settings.job_body_kib << 10)
     request = Request(
@@ -64,7 +64,7 @@ async def create(call: Call) -> Answer:
 
 
 async def show(call: Call) -> Answer:
-    """GET /v1/jobs/{id}; with `wait`, when its state changes or that many seconds have passed."""
+    """GET /v1/jobs/{id}; with `wait`, answered once its state changes or that many seconds have passed."""
     finals = call.service.final_jobs
     caller = await call.authenticate()
     wait_s = 0
@@ -76,7 +76,7 @@ async def show(call: Call) -> Answer:
         return Answer(200, cached)
 
     def look(tx: Transaction) -> tuple[int, Operation]:
-        # The sequence first: what changes between the two reads is then seen as a change.
+        # Sequence first, so that a change between the two reads is noticed.
         return read.sequence(tx, job_id) if wait_s else 0, read.for_caller(tx, caller, job_id)
 
     sequence, operation = await call.service.database.read_async(look)
@@ -132,7 +132,7 @@ async def cancel(call: Call) -> Answer:
         failpoints.hit("cancel.before_commit")
         return tell
 
-    tell = await service.database.write_async(note)
+    tell = await service.database.write_async(note, account_id=caller.account_id)
     failpoints.hit("cancel.after_commit")
     if tell:
         service.database.wake("cancel")
@@ -141,11 +141,11 @@ async def cancel(call: Call) -> Answer:
 
 
 async def changed(call: Call, operation: Operation, sequence: int, wait_s: float) -> tuple[Operation, bool]:
-    """The operation when it has changed, or when the time is over; at once when too many wait already.
+    """The operation once it has changed or `wait_s` has passed; at once when too many wait already.
 
-    Beside it whether the answer was held back for the whole of `wait_s`: only then may a client read again
-    without a pause of its own. Raises ClientGone. A waiting request costs neither a thread nor a connection
-    to the database.
+    Also returns whether the answer was held back for the whole of `wait_s`: only then may a client poll again
+    without a pause of its own. Raises ClientGone. A waiting request occupies neither a thread nor a
+    connection to the database.
     """
     service, caller = call.service, _caller(call)
     waiter = service.long_polls.enter(caller.account_id, operation.id, sequence)
@@ -153,7 +153,7 @@ async def changed(call: Call, operation: Operation, sequence: int, wait_s: float
         return operation, False
     was_held = False
     try:
-        # A change before we entered wakes nobody.
+        # A change before we entered does not wake us.
         if await call.read_patiently(lambda tx: read.sequence(tx, operation.id)) == sequence:
             was_held = await call.wait(waiter.changed, wait_s)
     finally:
@@ -162,7 +162,7 @@ async def changed(call: Call, operation: Operation, sequence: int, wait_s: float
 
 
 def _search(filters: Mapping[str, str]) -> Search:
-    """What was asked for besides state, kind and model."""
+    """The filters other than state, kind and model."""
     named = ((_METADATA.match(name), value) for name, value in filters.items())
     return Search(
         pattern=titles.pattern_of(filters["q"]) if "q" in filters else None,

@@ -47,7 +47,7 @@ class _Upload(Struct, frozen=True):
 
 
 async def index(call: Call) -> Answer:
-    """GET /v1/voices: everybody's and the account's own, in the order of their ids."""
+    """GET /v1/voices: those for everybody and the account's own, ordered by id."""
 
     def look(tx: Transaction, who: Caller) -> tuple[list[Voice], str | None]:
         require_synthesis(call, who)
@@ -59,7 +59,7 @@ async def index(call: Call) -> Answer:
 
 
 async def create(call: Call) -> Answer:
-    """POST /v1/voices: 201 when the recording is durable. The order of checks is the order of these lines."""
+    """POST /v1/voices: 201 when the recording is durable. Checks run in the order of these lines."""
     caller = await call.authenticate()
     require_synthesis(call, caller)
     if request_body.media_type(call) != b"audio/wav":
@@ -81,7 +81,7 @@ async def show(call: Call) -> Answer:
 
 
 async def content(call: Call) -> Answer | None:
-    """GET /v1/voices/{id}/content: the recording, like an artifact."""
+    """GET /v1/voices/{id}/content: the recording, sent like an artifact."""
 
     def look(tx: Transaction, who: Caller) -> Opened:
         require_synthesis(call, who)
@@ -92,32 +92,34 @@ async def content(call: Call) -> Answer | None:
 
 
 async def rename(call: Call) -> Answer:
-    """PATCH /v1/voices/{id}, `{"name": …}`: an own voice under another name."""
+    """PATCH /v1/voices/{id}, `{"name": …}`: rename one of the account's own voices."""
     caller = await call.authenticate()
     require_synthesis(call, caller)
-    # The body first: an id that could be none is answered like one that is not there, in this too.
+    # The body first, so that a malformed id is answered exactly like a missing one.
     name = rules.parse_renaming(await _read_json(call))
     voice_id = call.path_id("voice_id", "voice")
     voice = await call.service.database.write_async(
-        lambda tx: voices.rename(tx, account_id=caller.account_id, voice_id=voice_id, name=name)
+        lambda tx: voices.rename(tx, account_id=caller.account_id, voice_id=voice_id, name=name),
+        account_id=caller.account_id,
     )
     return json_answer(200, voice)
 
 
 async def delete(call: Call) -> Answer:
-    """DELETE /v1/voices/{id}: an own voice is gone; jobs that were accepted keep its recording."""
+    """DELETE /v1/voices/{id}: delete an own voice; accepted jobs keep its recording."""
     caller = await call.authenticate()
     require_synthesis(call, caller)
     await call.read_body()
     voice_id = call.path_id("voice_id", "voice")
     await call.service.database.write_async(
-        lambda tx: voices.delete(tx, account_id=caller.account_id, voice_id=voice_id)
+        lambda tx: voices.delete(tx, account_id=caller.account_id, voice_id=voice_id),
+        account_id=caller.account_id,
     )
     return json_answer(200, {"voice_id": voice_id, "object": "voice", "deleted": True})
 
 
 async def prefer(call: Call) -> Answer:
-    """PUT /v1/voice-preference: the choice of a content account, or the default; jobs never look at it."""
+    """PUT /v1/voice-preference: set a content account's choice, or the default; jobs ignore it."""
     caller = await call.authenticate()
     require_synthesis(call, caller)
     content_account, voice_id = rules.parse_preference(await _read_json(call))
@@ -129,7 +131,8 @@ async def prefer(call: Call) -> Answer:
             content_account=content_account,
             voice_id=voice_id,
             now_ms=now_ms,
-        )
+        ),
+        account_id=caller.account_id,
     )
     return json_answer(200, saved)
 
@@ -146,7 +149,7 @@ async def preferences(call: Call) -> Answer:
 
 
 def require_synthesis(call: Call, caller: Caller) -> None:
-    """Voices are for those who may make speech."""
+    """ModelNotAllowed unless the caller may use a model that takes voices."""
     models = [model for model in call.service.models.values() if model.interface == "jobs"]
     if not any(kinds()[model.kind].takes_voices and caller.may_use(model.name) for model in models):
         raise ModelNotAllowed(
@@ -185,7 +188,7 @@ async def _read_json(call: Call) -> Any:
 
 
 async def _beside(call: Call, work: Any) -> Any:
-    """Work on many bytes, in a thread: other requests are answered meanwhile."""
+    """Work on many bytes in a thread, so that other requests are answered meanwhile."""
     return await asyncio.get_running_loop().run_in_executor(call.service.uploads.threads, work)
 
 
@@ -229,10 +232,10 @@ async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) ->
         return voices.uploaded(tx, account_id=caller.account_id, voice_id=made)
 
     try:
-        voice = await service.database.write_async(add)
+        voice = await service.database.write_async(add, account_id=caller.account_id)
         failpoints.hit("voice.after_commit")
     except Unavailable:
-        raise  # Whether it was stored is not known: the sweep finds bytes that have no row.
+        raise  # Whether it was stored is unknown: the sweep finds bytes without a row.
     except TenutoError:
         await service.uploads.forget(service.blobs, blob_id)
         raise

@@ -1,6 +1,6 @@
-"""Webhooks over HTTP: made, listed, changed, tried, and what was sent to them.
+"""Webhooks over HTTP: create, list, change and test them, and list and repeat their deliveries.
 
-A key that is restricted to models makes webhooks that learn of their jobs alone, and sees no others.
+A key that is restricted to models creates webhooks for jobs of those models only, and sees no others.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _LIST: Mapping[str, query.Rule] = {"after": query.cursor("delivery"), "limit": q
 
 
 async def create(call: Call) -> Answer:
-    """POST /v1/webhooks: 201, with the secret, which no later answer has."""
+    """POST /v1/webhooks: 201, with the secret, which no later answer contains."""
     caller = await _admitted(call)
     fields = await _fields(call, _CREATED)
     service, now_ms = call.service, call.service.clock()
@@ -49,7 +49,8 @@ async def create(call: Call) -> Answer:
             events=fields["events"],
             description=fields.get("description", ""),
             now_ms=now_ms,
-        )
+        ),
+        account_id=caller.account_id,
     )
     return json_answer(201, asdict(webhook) | {"secret": secret})
 
@@ -70,38 +71,42 @@ async def show(call: Call) -> Answer:
 
 
 async def change(call: Call) -> Answer:
-    """PATCH /v1/webhooks/{id}: what is given; `"enabled": true` forgets failures of one that was disabled."""
+    """PATCH /v1/webhooks/{id}: set the given fields; enabling a disabled webhook clears its failures."""
     caller = await _admitted(call)
     fields = await _fields(call, _CHANGED)
     webhook_id = call.path_id("webhook_id", "webhook")
     return json_answer(
         200,
-        await call.service.database.write_async(lambda tx: webhooks.change(tx, caller, webhook_id, fields)),
+        await call.service.database.write_async(
+            lambda tx: webhooks.change(tx, caller, webhook_id, fields), account_id=caller.account_id
+        ),
     )
 
 
 async def delete(call: Call) -> Answer:
-    """DELETE /v1/webhooks/{id}: nothing more is sent, also of what waits."""
+    """DELETE /v1/webhooks/{id}: nothing more is sent, not even messages already waiting."""
     caller = await _admitted(call)
     await call.read_body()
     webhook_id = call.path_id("webhook_id", "webhook")
-    await call.service.database.write_async(lambda tx: webhooks.delete(tx, caller, webhook_id))
+    await call.service.database.write_async(
+        lambda tx: webhooks.delete(tx, caller, webhook_id), account_id=caller.account_id
+    )
     return json_answer(200, {"id": webhook_id, "object": "webhook", "deleted": True})
 
 
 async def rotate(call: Call) -> Answer:
-    """POST /v1/webhooks/{id}/rotate: a new secret; the old one signs beside it for a day."""
+    """POST /v1/webhooks/{id}/rotate: a new secret; for a day, the old one signs as well."""
     caller = await _admitted(call)
     await call.read_body()
     webhook_id, now_ms = call.path_id("webhook_id", "webhook"), call.service.clock()
     webhook, secret = await call.service.database.write_async(
-        lambda tx: webhooks.rotate(tx, caller, webhook_id, now_ms=now_ms)
+        lambda tx: webhooks.rotate(tx, caller, webhook_id, now_ms=now_ms), account_id=caller.account_id
     )
     return json_answer(200, asdict(webhook) | {"secret": secret})
 
 
 async def test(call: Call) -> Answer:
-    """POST /v1/webhooks/{id}/test: 202 with the delivery of a message that says nothing."""
+    """POST /v1/webhooks/{id}/test: 202 with the delivery of an empty test message."""
     caller = await _admitted(call)
     await call.read_body()
     service, now_ms = call.service, call.service.clock()
@@ -110,7 +115,7 @@ async def test(call: Call) -> Answer:
     def send(tx: Transaction) -> webhooks.Delivery:
         return webhooks.test(tx, service.ids, caller, webhook_id, now_ms=now_ms)
 
-    delivery = await service.database.write_async(send)
+    delivery = await service.database.write_async(send, account_id=caller.account_id)
     service.database.wake("changes")
     return json_answer(202, delivery)
 
@@ -139,7 +144,7 @@ async def redeliver(call: Call) -> Answer:
     def send(tx: Transaction) -> webhooks.Delivery:
         return webhooks.redeliver(tx, caller, webhook_id, delivery_id, now_ms=now_ms)
 
-    delivery = await service.database.write_async(send)
+    delivery = await service.database.write_async(send, account_id=caller.account_id)
     service.database.wake("changes")
     return json_answer(202, delivery)
 

@@ -1,9 +1,9 @@
-"""One call of a model, from before it is asked until after it answered: what it holds, costs, and used.
+"""One call of a model, from before it is sent until after the answer: its hold, its charge and its usage.
 
-A model without a price is only counted, after the answer (`meter`). With a price, the bound is held before
-the model is asked, and what was used is charged before the end of the answer is sent. A write that the
-database does not take at once is repeated after the answer; if the process dies before that, upkeep releases
-the hold.
+A call of a model without a price is only counted, after the answer (`meter`). With a price, the most it can
+cost is held before the model is called, and the usage is charged before the end of the answer is sent. A
+write that the database does not accept at once is retried after the answer; if the process dies before that,
+upkeep releases the hold.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from tenuto.ids import Clock, Ids
 from tenuto.logs import get_logger
 
 SETTLE_S = 5.0
-"""How long an answer waits until its charge is written; then it is sent, and the write repeated."""
+"""How long an answer waits for its charge to be written; then it is sent, and the write is retried."""
 RETRY_S = 1.0
 
 _log = get_logger("tenuto.chat")
 
 
 class ModelCall:
-    """One call. It ends once: what comes later is ignored. Lives in the event loop."""
+    """One call. It ends once: later ends are ignored. Used in the event loop only."""
 
     def __init__(self, calls: "Calls", caller: Caller, model: Model, call_id: str | None) -> None:
         self.charged_micros: int | None = None
-        """What was charged, once it is written; None: nothing yet, or the model has no price."""
+        """The charge, once it is written; None: not yet, or the model has no price."""
         self._calls = calls
         self._caller = caller
         self._model = model
@@ -52,17 +52,19 @@ class ModelCall:
             failpoints.hit("call.settled")
 
     def leave(self, usage: Usage) -> None:
-        """The caller left in mid-answer: charge what was used so far."""
+        """The caller left in the middle of the answer: charge what was used so far."""
         if self._ends(usage) and self._call_id is not None:
             self._write_settlement(self._call_id, usage)
 
     def release(self, usage: Usage | None = None) -> None:
-        """The call has failed: nothing is charged. `usage` is counted all the same."""
+        """The call failed: charge nothing. `usage` is counted all the same."""
         if self._ends(usage) and self._call_id is not None:
-            self._calls.write(self._call_id, _release(self._calls, self._call_id, usage))
+            self._calls.write(
+                self._call_id, _release(self._calls, self._call_id, usage), self._caller.account_id
+            )
 
     def _ends(self, usage: Usage | None) -> bool:
-        """Whether this is the end; without a price it is counted here."""
+        """Whether this ends the call; usage of a model without a price is counted here."""
         is_first, self.is_ended = not self.is_ended, True
         if is_first and self._call_id is None and usage is not None:
             self._calls.meter.note(self._caller.account_id, self._caller.key_id, self._model.name, usage)
@@ -74,7 +76,7 @@ class ModelCall:
         def settle(tx: Transaction) -> int | None:
             return billing.settle(tx, calls.ids, call_id, used, now_ms=calls.clock())
 
-        writing = calls.write(call_id, settle)
+        writing = calls.write(call_id, settle, self._caller.account_id)
         writing.add_done_callback(self._note_charge)
         return writing
 
@@ -84,7 +86,7 @@ class ModelCall:
 
 
 class Calls:
-    """The calls of one process. Lives in the event loop."""
+    """The calls of one process. Used in the event loop only."""
 
     def __init__(self, database: Database, ids: Ids, clock: Clock, meter: Meter) -> None:
         self.ids = ids
@@ -98,10 +100,10 @@ class Calls:
     async def begun(
         self, caller: Caller, model: Model, most: Usage, key: str | None = None
     ) -> AsyncIterator[ModelCall]:
-        """A call while the block lasts; it is released if the block ended it in no other way.
+        """A call for the duration of the block; it is released unless the block has ended it.
 
-        `most` is what it may use, `key` the caller's for one with a price. Raises what `billing.begin` does,
-        and Unavailable: nothing can be held.
+        `most` is the most it can use, `key` the caller's idempotency key for a priced call. Raises what
+        `billing.begin` raises, and Unavailable if nothing can be held.
         """
         call_id = None
         if model.price.unit == MILLION_TOKENS:
@@ -114,15 +116,17 @@ class Calls:
             call.release()
 
     async def close(self) -> None:
-        """Write what is left, once each; the database may be away."""
+        """Write what is left, trying each once, as the database may be unavailable."""
         self._closing = True
         await self.meter.close()
         if self._writing:
             await asyncio.wait(self._writing)
 
-    def write(self, call_id: str, operation: Callable[[Transaction], Any]) -> "asyncio.Task[Any]":
-        """Do it in the background, again and again until the database takes it."""
-        return self._begin(self._until_written(call_id, operation))
+    def write(
+        self, call_id: str, operation: Callable[[Transaction], Any], account_id: str
+    ) -> "asyncio.Task[Any]":
+        """Run a write in the background, retrying until the database accepts it."""
+        return self._begin(self._until_written(call_id, operation, account_id))
 
     async def _hold(self, caller: Caller, model: Model, most: Usage, key: str | None) -> str:
         price = model.price
@@ -141,16 +145,16 @@ class Calls:
         return call.id
 
     async def _writing_hold(self, call: CallRow) -> None:
-        """Raises what `begin` raises. A hold whose outcome is not known, or not waited for, is released."""
+        """Raises what `begin` raises. A hold whose outcome is unknown, or not awaited, is released."""
 
         def hold(tx: Transaction) -> None:
             billing.begin(tx, self.ids, call, now_ms=self.clock())
 
-        writing = asyncio.ensure_future(self._database.write_async(hold))
+        writing = asyncio.ensure_future(self._database.write_async(hold, account_id=call.account_id))
         try:
             await asyncio.shield(writing)
         except (asyncio.CancelledError, Unavailable):
-            self._begin(self._release_after(writing, call.id))
+            self._begin(self._release_after(writing, call))
             raise
 
     def _begin(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
@@ -159,17 +163,19 @@ class Calls:
         task.add_done_callback(self._writing.discard)
         return task
 
-    async def _release_after(self, writing: "asyncio.Future[None]", call_id: str) -> None:
+    async def _release_after(self, writing: "asyncio.Future[None]", call: CallRow) -> None:
         await asyncio.wait((writing,))
-        await self._until_written(call_id, _release(self, call_id, None))
+        await self._until_written(call.id, _release(self, call.id, None), call.account_id)
 
-    async def _until_written(self, call_id: str, operation: Callable[[Transaction], Any]) -> Any:
+    async def _until_written(
+        self, call_id: str, operation: Callable[[Transaction], Any], account_id: str
+    ) -> Any:
         while True:
             try:
-                return await self._database.write_async(operation)
+                return await self._database.write_async(operation, account_id=account_id)
             except Exception as error:
                 if not isinstance(error, Unavailable) and not is_of_the_machine(error):
-                    # Its hold is released by upkeep.
+                    # Upkeep releases its hold.
                     _log.exception("call.failed", call_id=call_id)
                     return None
                 _log.warning("call.not_written", call_id=call_id, reason=str(error))

@@ -1,9 +1,9 @@
-"""The seam between operations and the database: a transaction, a database, a listener, and how one is opened.
+"""The interface between operations and the database: a transaction, a database, a listener.
 
 It knows neither tables nor drivers. SQL is one text for SQLite and PostgreSQL: parameters are `:name`, `for
 update` is written where PostgreSQL needs it, sums are `cast(sum(x) as bigint)`, a parameter that may be
-null and stands alone is `cast(:name as text)`. `transaction_number()` is that of the writing one, null
-on SQLite, and `unsettled_number()` the lowest of those that have not ended: whatever has a lower one is
+null and stands alone is `cast(:name as text)`. `transaction_number()` is that of the writing transaction,
+null on SQLite, `unsettled_number()` the lowest of those that have not ended: everything with a lower one is
 visible, and nothing with a lower one will follow. Constraints are never deferred, and an operation never
 catches a database error: on PostgreSQL its transaction is lost by then.
 """
@@ -23,7 +23,7 @@ Dialect = Literal["sqlite", "postgresql"]
 
 
 class ConstraintFailed(Exception):
-    """A row breaks a unique, foreign key, not null or check constraint; the operation is undone."""
+    """A row violates a unique, foreign key, not null or check constraint; the operation is rolled back."""
 
 
 class Collided(Unavailable):
@@ -31,10 +31,10 @@ class Collided(Unavailable):
 
 
 class Row(Protocol):
-    """One row of an answer, by column name.
+    """One row of a result, by column name.
 
-    Text that is not UTF-8, as only damage makes it, has lone surrogates where its bytes were (PEP 383): one
-    damaged row does not keep the others of its answer from being read. It cannot be encoded again.
+    Text that is not UTF-8, which only damage causes, has lone surrogates in place of its bytes (PEP 383), so
+    one damaged row does not make the others of a result unreadable. It cannot be encoded again.
     """
 
     def __getitem__(self, name: str, /) -> Any: ...
@@ -43,7 +43,7 @@ class Row(Protocol):
 
 
 class Deferred(Protocol):
-    """The answer to a statement of `ask`, had when it is looked at."""
+    """The result of a statement sent with `ask`, fetched when it is first read."""
 
     def one(self) -> Row | None:
         """The first row, or None."""
@@ -53,13 +53,13 @@ class Deferred(Protocol):
 
 
 class Asking(Protocol):
-    """What a look-up may do: ask, and read the answers later."""
+    """What a look-up may do: send statements, and read the results later."""
 
     def ask(self, sql: str, /, **parameters: Value) -> Deferred:
-        """Like a transaction's `one` or `run`, for who has more to say before looking: the next answer brings
-        this one too.
+        """Like a transaction's `one` or `run`, for callers that send more statements before they read: the
+        next result brings this one too.
 
-        Its error may come from a later call or from the commit.
+        Its error may be raised by a later call or by the commit.
         """
 
 
@@ -67,32 +67,32 @@ class Transaction(Asking, Protocol):
     """What an operation may do to the database, until it returns."""
 
     def one(self, sql: str, /, **parameters: Value) -> Row | None:
-        """The first row, or None. It is the caller's duty that there is no second."""
+        """The first row, or None. The caller makes sure that there is no second."""
 
     def all(self, sql: str, /, **parameters: Value) -> list[Row]:
-        """All rows. It is the caller's duty that they are few: write a limit."""
+        """All rows. The caller makes sure that they are few: write a limit."""
 
     def run(self, sql: str, /, **parameters: Value) -> int:
         """The number of rows that an insert, update or delete changed."""
 
     def do(self, sql: str, /, **parameters: Value) -> None:
-        """Like `run`, for who does not need the number: on PostgreSQL it costs no round trip of its own.
+        """Like `run`, if the number is not needed: on PostgreSQL it costs no round trip of its own.
 
-        Its error may come from a later call or from the commit.
+        Its error may be raised by a later call or by the commit.
         """
 
 
 class Listener(Protocol):
-    """Learns that something happened on its topics: perhaps too often, perhaps a second late, but it does."""
+    """Waits for something to happen on its topics; may wake too often or too late, so callers also poll."""
 
     def arm(self, topic: str) -> None:
         """Ask for the topic's next wake-up; from any thread, before looking at what it would be about.
 
-        Only a listener that was made for `once` has to.
+        Needed only with `once`.
         """
 
     def wait(self, timeout_s: float) -> frozenset[str]:
-        """The topics that were woken, all of them when the database has changed; none after the timeout.
+        """The topics that were woken, or all if any may have been missed; none after the timeout.
 
         One thread at a time.
         """
@@ -116,36 +116,40 @@ class Database(Protocol):
     def snapshot(self, operation: Callable[[Transaction], T]) -> T:
         """Runs a long reading operation that sees what was committed when it began, and nothing later.
 
-        It has a connection of its own and no limit of time, it holds nobody up, and it can change nothing.
+        It has a connection of its own and no overall time limit, blocks nobody, and can change nothing.
         """
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """Runs an operation as one transaction, from any thread; it is durable when this returns.
 
-        What the operation raises undoes it and reaches its caller alone. The operation may run more than once
-        and must not touch anything but its transaction. Unavailable means that nothing is known to be stored:
-        where the connection broke during COMMIT it may be, so callers repeat with the same idempotency key.
+        An exception rolls the operation back and reaches its caller alone. It may run more than once and must
+        not touch anything but its transaction. Unavailable means that nothing is known to be stored: if the
+        connection broke during COMMIT it may be, so callers repeat with the same idempotency key.
         """
 
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
         """`read` for the event loop."""
 
     async def look_up(self, ask: Callable[[Asking], Callable[[], T]]) -> T:
-        """A few rows by their keys, for the event loop: `ask` asks, what it returns reads the answers.
+        """A few rows by key, for the event loop: `ask` sends statements, what it returns reads the results.
 
-        For what comes a thousand times a second: on PostgreSQL it costs no thread, and what many ask for
-        travels together. Both functions may run more than once.
+        For calls that come a thousand times a second: on PostgreSQL they need no thread and share round
+        trips. Both functions may run more than once.
         """
 
-    async def write_async(self, operation: Callable[[Transaction], T]) -> T:
-        """`write` for the event loop. A cancelled caller's operation may still be carried out."""
+    async def write_async(self, operation: Callable[[Transaction], T], *, account_id: str = "") -> T:
+        """`write` for the event loop. A cancelled caller's operation may still be carried out.
+
+        `account_id`: whose rows it changes. On PostgreSQL, one process runs writes of different accounts at
+        the same time, but those of one account one after another, so that they never wait for its locks.
+        """
 
     def wake(self, topic: str) -> None:
-        """Tells the topic's listeners in all processes. Never blocks; many calls may become one."""
+        """Wakes the topic's listeners in all processes. Never blocks; many calls may become one."""
 
     def listen(self, *topics: str, once: bool = False) -> Listener:
-        """`once`: a topic that has woken stays silent until `arm`, so that whoever has no use for wake-ups
-        gets none, and they cost their senders next to nothing.
+        """`once`: a topic that was woken stays silent until `arm`, so that a listener without use for them
+        gets no wake-ups, and they cost their senders next to nothing.
         """
 
     def check_location(self) -> None:

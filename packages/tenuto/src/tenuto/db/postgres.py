@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
+from zlib import crc32
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -32,26 +33,31 @@ from tenuto.errors import CommitUnknown, OperatorError, Unavailable
 
 T = TypeVar("T")
 
-# Threads take the interpreter from each other: with four a poll costs two thirds of what it does with eight.
+# Threads compete for the interpreter: with four, a poll costs two thirds of what it does with eight.
 CONNECTIONS = 4
-# So long a queue is not the moment's: long statements hold the others up, and more connections are opened.
+# A queue this long is no momentary peak: long statements block the others, and more connections are opened.
 BACKLOG = 16
 MOST_CONNECTIONS = 12
 WAITING_LIMIT = 10_000
-# How often an operation is run again after a deadlock, a serialization failure or a lost connection.
+# How many times an operation is tried if there are deadlocks, serialization failures or lost connections.
 ATTEMPTS = 6
 COLLISION_PAUSE_S = 0.005
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 2.0
 CLOSE_S = 15.0
 
+# Each commits the writes of some accounts: while one waits for the server, another makes its statements.
+GROUPS = 4
 GROUP_OPERATIONS = 64
 GROUP_S = 0.005
-# Who waits longer than this for a row is undone with its group, and all are run one by one.
+# An operation that waits longer for a row is rolled back with its group, and all are run one by one.
 GROUP_LOCK_TIMEOUT_MS = 25
-# Somebody else groups: nobody tries again before this time has passed.
+# Savepoints cost an eighth of the rate, and few operations fail: none are set until an operation fails, which
+# rolls back its whole group, and then for this long.
+CAREFUL_S = 1.0
+# How long to wait before trying to group again, after finding that another process does.
 ELSEWHERE_S = 1.0
-# Any number that nobody else uses.
+# The first of GROUPS numbers that nothing else uses.
 _ADVISORY_LOCK = 7_364_680_118
 
 AWAY = "The database is away; nothing was stored, send the same request again."
@@ -77,11 +83,12 @@ class PostgresDatabase:
         self._closed = False
         # Guards the three fields above and the three below.
         self._changing = threading.Lock()
-        # Until this moment of the monotonic clock nobody tries to connect.
+        # Nobody tries to connect before this time of the monotonic clock.
         self._away_until = 0.0
         self._away_because: Exception | None = None
         self._backoff_s = FIRST_BACKOFF_S
-        self._groups = Groups(self._connect, lambda pending: self._submit(pending, is_write=True))
+        run_alone = partial(self._submit, is_write=True)
+        self._groups = [Groups(self._connect, run_alone, _ADVISORY_LOCK + n) for n in range(GROUPS)]
         self._lookups = Lookups(
             partial(self._connect, GROUP_LOCK_TIMEOUT_MS),
             lambda pending: self._submit(pending, is_write=False),
@@ -126,9 +133,9 @@ class PostgresDatabase:
         result: T = await pending.future
         return result
 
-    async def write_async(self, operation: Callable[[Transaction], T]) -> T:
+    async def write_async(self, operation: Callable[[Transaction], T], *, account_id: str = "") -> T:
         pending = Pending(operation, asyncio.get_running_loop())
-        if not self._groups.take(pending):
+        if not self._groups_of(account_id).take(pending):
             self._submit(pending, is_write=True)
         assert pending.future is not None
         result: T = await pending.future
@@ -145,7 +152,8 @@ class PostgresDatabase:
 
     def close(self) -> None:
         self._lookups.close()
-        self._groups.close()
+        for groups in self._groups:
+            groups.close()
         with self._changing:
             if self._closed:
                 return
@@ -155,6 +163,9 @@ class PostgresDatabase:
         for thread in self._threads:
             thread.join(CLOSE_S)
         self._notices.close()
+
+    def _groups_of(self, account_id: str) -> "Groups":
+        return self._groups[crc32(account_id.encode()) % GROUPS]
 
     def _submit(self, pending: Pending, *, is_write: bool) -> None:
         with self._changing:
@@ -169,7 +180,7 @@ class PostgresDatabase:
             self._waiting.put((pending, is_write))
 
     def _add_thread(self) -> None:
-        """One more, where the machine has one; without any nothing would ever be answered."""
+        """One more thread, if one can be started; with none at all, nothing would ever be answered."""
         thread = threading.Thread(target=self._work, name="postgres", daemon=True)
         try:
             thread.start()
@@ -199,7 +210,7 @@ class PostgresDatabase:
             connection.close()
 
     def _serve(self, connection: Connection | None, pending: Pending, is_write: bool) -> Connection | None:
-        """Runs one operation to its answer; returns the connection to continue with, if there is one."""
+        """Runs one operation to completion; returns the connection to continue with, if there is one."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 connection = connection or self._connect()
@@ -227,7 +238,7 @@ class PostgresDatabase:
     def _connect(
         self, lock_timeout_ms: int = LOCK_TIMEOUT_MS, answer_timeout_ms: int = ANSWER_TIMEOUT_MS
     ) -> Connection:
-        """A new connection; after a failure everybody is refused at once until the backoff has passed."""
+        """A new connection; after a failure every caller is refused at once until the backoff has passed."""
         with self._changing:
             is_away = time.monotonic() < self._away_until
         if is_away:
@@ -237,7 +248,7 @@ class PostgresDatabase:
             connection = Connection(self._url, lock_timeout_ms, answer_timeout_ms)
         except (psycopg.Error, OSError) as error:  # OSError: no descriptor is left to wait with
             with self._changing:
-                # Where nobody answers, to try takes seconds: as long again nobody waits for that.
+                # If nothing answers, a try takes seconds: for as long again, nobody has to wait for one.
                 now = time.monotonic()
                 self._away_until = now + max(self._backoff_s, now - began)
                 self._away_because = error
@@ -255,26 +266,30 @@ def _unavailable(message: str, cause: BaseException) -> Unavailable:
 
 
 class Groups:
-    """One thread that commits the waiting writes of an event loop as one transaction.
+    """One thread that commits the waiting writes of some accounts from an event loop as one transaction.
 
-    Compared with a connection for each write this takes a third of the processor time and doubles the rate,
-    and an account that all of them write to is locked once. Two processes that group would hold rows that the
-    other needs, so only the holder of the advisory lock groups; the others' writes, and a group that fails,
-    run one by one.
+    Compared with a connection for each write, this takes a third of the processor time and doubles the rate,
+    and an account that all of them write to is locked once. Two processes that group would each hold rows
+    that the other needs, so only the holder of the advisory lock groups; the others' writes, and a group that
+    fails, run one by one.
     """
 
-    def __init__(self, connect: Callable[[int], Connection], run_alone: Callable[[Pending], None]) -> None:
+    def __init__(
+        self, connect: Callable[[int], Connection], run_alone: Callable[[Pending], None], lock: int
+    ) -> None:
+        """`lock`: the number of its advisory lock."""
+        self._lock = lock
         self._connect = connect
         self._run_alone = run_alone
         self._waiting: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
         self._connection: Connection | None = None
-        self._elsewhere_until = 0.0
+        self._elsewhere_until = self._careful_until = 0.0
         self._thread: threading.Thread | None = None
         self._closed = False
         self._changing = threading.Lock()
 
     def take(self, pending: Pending) -> bool:
-        """False when the operation should rather run alone: a whole group waits already, or others group."""
+        """False if the operation should run alone: a whole group waits already, or another process groups."""
         with self._changing:
             if (
                 self._closed
@@ -312,7 +327,7 @@ class Groups:
             self._connection.close()
 
     def _fail(self, group: list[Pending], error: BaseException) -> None:
-        """The group is undone; alone, each operation meets its own error, if it was one of theirs."""
+        """The group is rolled back; run alone, each operation gets its own error, if it caused one."""
         connection = self._connection
         if connection is not None and not connection.is_open:
             self._connection = None
@@ -341,16 +356,36 @@ class Groups:
             first = group[0]
             first.result = first.operation(tx)
             if self._waiting.qsize() and self._may_group(connection):
-                deadline = time.monotonic() + GROUP_S
+                now = time.monotonic()
+                deadline, is_careful = now + GROUP_S, now < self._careful_until
                 while len(group) < GROUP_OPERATIONS and time.monotonic() < deadline:
                     following = self._next()
                     if following is None:
                         break
                     group.append(following)
-                    _run(connection, following)
+                    self._run(connection, following, is_careful=is_careful)
+
+    def _run(self, connection: Connection, pending: Pending, *, is_careful: bool) -> None:
+        """Runs one more operation in the group's transaction. Its own exception rolls back that operation if
+        it has a savepoint, else the group."""
+        if is_careful:
+            connection.send("savepoint operation", {})
+        try:
+            pending.result = pending.operation(connection.operations)
+        except BaseException as error:
+            # The database's error may be an earlier operation's: it arrives with the next response.
+            if connection.has_failed:
+                raise
+            self._careful_until = time.monotonic() + CAREFUL_S
+            if not is_careful:
+                raise
+            pending.error = error
+            connection.send("rollback to operation", {})
+        if is_careful:
+            connection.send("release operation", {})
 
     def _may_group(self, connection: Connection) -> bool:
-        connection.send("select pg_try_advisory_xact_lock(:number) as mine", {"number": _ADVISORY_LOCK})
+        connection.send("select pg_try_advisory_xact_lock(:number) as mine", {"number": self._lock})
         is_mine: bool = connection.rows(connection.fetch())[0]["mine"]
         if not is_mine:
             self._elsewhere_until = time.monotonic() + ELSEWHERE_S
@@ -364,17 +399,3 @@ class Groups:
                 self._waiting.put(None)
             return following
         return None
-
-
-def _run(connection: Connection, pending: Pending) -> None:
-    """Runs one more operation in the group's transaction; its own exception undoes it alone."""
-    connection.send("savepoint operation", {})
-    try:
-        pending.result = pending.operation(connection.operations)
-    except BaseException as error:
-        if connection.has_failed:
-            # The database's error may be an earlier operation's: it comes with the next answer.
-            raise
-        pending.error = error
-        connection.send("rollback to operation", {})
-    connection.send("release operation", {})

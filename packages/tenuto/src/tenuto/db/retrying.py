@@ -1,7 +1,7 @@
-"""Running a write again whose outcome is unknown, so that its caller gets an answer and not a riddle.
+"""Retries of writes whose outcome is unknown, so that the caller gets a definite result.
 
-For operations that find out by themselves whether they were carried out before: by an id that was made before
-the first try and is looked up, or because twice is the same as once. It knows nothing of what they write.
+For idempotent operations: they look up an id that was made before the first try, or have the same effect when
+run twice. Knows nothing of what they write.
 """
 
 import time
@@ -18,10 +18,10 @@ LONGEST_PAUSE_S = 1.0
 
 
 def write_known(database: Database, operation: Callable[[Transaction], T], *, patience_s: float) -> T:
-    """Write, and after a lost answer write again until the outcome is known or the patience is over.
+    """Write, and after a lost response retry until the outcome is known or `patience_s` has passed.
 
-    Raises CommitUnknown when it is still unknown then; a database that was away from the start is Unavailable
-    at once.
+    Raises CommitUnknown if it is still unknown then; Unavailable, at once, if the database was away from the
+    start.
     """
     try:
         return database.write(operation)
@@ -38,12 +38,14 @@ def write_known(database: Database, operation: Callable[[Transaction], T], *, pa
     raise unknown
 
 
-async def write_known_async(database: Database, operation: Callable[[Transaction], T]) -> T:
-    """The same for the event loop, once more and no longer: callers send the same again."""
+async def write_known_async(
+    database: Database, operation: Callable[[Transaction], T], *, account_id: str = ""
+) -> T:
+    """The same for the event loop, with a single retry: clients send the same request again."""
     try:
-        return await database.write_async(operation)
+        return await database.write_async(operation, account_id=account_id)
     except CommitUnknown as unknown:
         try:
-            return await database.write_async(operation)
+            return await database.write_async(operation, account_id=account_id)
         except Unavailable:
             raise unknown from None

@@ -1,4 +1,4 @@
-"""Tenuto's records in a SQLite file: reads where the caller stands, writes through one thread per process.
+"""Tenuto's records in a SQLite file: reads in the caller's thread, writes through one thread per process.
 
 Knows SQLite's settings and errors; nothing of tables. The file, its two lock files and the `wake` folder
 lie together.
@@ -30,11 +30,11 @@ FLOOR = (3, 40, 0)
 BUSY_TIMEOUT_MS = 5_000
 CACHED_STATEMENTS = 512
 CACHE_KIB = 4_096
-# What a savepoint has changed, which operations of a group are in after one has failed. In a file, as SQLite
-# has it from 64 KiB on, that is two thirds of all that a group of accepted jobs writes.
+# The undo log of savepoints, in which a group's operations run after one has failed. In a file, where SQLite
+# puts it from 64 KiB on, it is two thirds of all that a group of accepted jobs writes.
 UNDO_IN_MEMORY = "pragma temp_store = memory"
-# How often a listener looks at the database itself, in case a wake-up was lost. Ten times a second, the looks
-# of two listeners took a third of what an idle service takes.
+# How often a listener polls the database itself, in case a wake-up was lost. At ten times a second, two
+# listeners took a third of an idle service's processor time.
 LOOK_S = 1.0
 
 # As /proc/self/mountinfo calls them.
@@ -45,7 +45,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
     )
 )
 
-# The machine's fault or the moment's, not the statement's.
+# Faults of the machine or of the moment, not of the statement.
 _UNAVAILABLE = frozenset(
     (
         *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_INTERRUPT),
@@ -82,9 +82,9 @@ class SqliteTransaction:
             return self._damaged(sql, parameters, error)
 
     def _damaged(self, sql: str, parameters: dict[str, Value], error: sqlite3.OperationalError) -> list[Row]:
-        """The rows of a question, one of which holds bytes that are not UTF-8, as only damage makes them.
+        """The rows of a query, one of which has bytes that are not UTF-8, which only damage causes.
 
-        Such a text has lone surrogates where the bytes were (PEP 383): the other rows stay readable.
+        Such text has lone surrogates in place of the bytes (PEP 383), so the other rows stay readable.
         """
         if _NOT_TEXT not in str(error) or not sql.lstrip().startswith(("select", "with")):
             raise error
@@ -103,7 +103,7 @@ class SqliteTransaction:
     def ask(self, sql: str, /, **parameters: Value) -> "SqliteDeferred":
         try:
             cursor = self._execute(for_sqlite(sql), parameters)
-            # Read at once: a cursor that stands in the middle of a table would see what is changed after it.
+            # Read at once: a cursor left in the middle of a table would see later changes.
             return SqliteDeferred(cursor.fetchone(), max(0, cursor.rowcount))
         except sqlite3.OperationalError as error:
             return SqliteDeferred(next(iter(self._damaged(sql, parameters, error)), None), 0)
@@ -179,7 +179,7 @@ class SqliteDatabase:
     async def look_up(self, ask: Callable[[Asking], Callable[[], T]]) -> T:
         return self.read(lambda tx: ask(tx)())
 
-    async def write_async(self, operation: Callable[[Transaction], T]) -> T:
+    async def write_async(self, operation: Callable[[Transaction], T], *, account_id: str = "") -> T:
         pending = Pending(operation, asyncio.get_running_loop())
         self._writer.submit(pending)
         assert pending.future is not None
@@ -195,8 +195,8 @@ class SqliteDatabase:
         return SqliteListener(_connect(self._path), receiver, frozenset(topics))
 
     def check_location(self) -> None:
-        """One look at the name: what is written into a file that was moved away is lost for whoever starts on
-        the path again, and opening the path would make an empty database there.
+        """Checks the name: what is written to a file that was moved away is lost to a service that starts on
+        the path again, and opening the path would create an empty database there.
         """
         try:
             is_opened = _which(self._path) == self._opened
@@ -250,7 +250,7 @@ class _Reader:
         connection.execute("pragma query_only = on")
         self._connection: sqlite3.Connection | None = connection
         self._transaction = SqliteTransaction(connection)
-        # Keeps close() from taking the connection away under a read.
+        # Keeps close() from closing the connection during a read.
         self._lock = threading.Lock()
 
     def read(self, operation: Callable[[Transaction], T]) -> T:
@@ -273,7 +273,7 @@ class _Reader:
 
 
 class SqliteListener:
-    """Listens through sockets; behind them stands a look at whether anything was committed."""
+    """Listens through sockets, and also polls whether anything was committed."""
 
     def __init__(self, connection: sqlite3.Connection, receiver: Receiver, topics: frozenset[str]) -> None:
         self._connection = connection
@@ -289,7 +289,7 @@ class SqliteListener:
         while True:
             left_s = deadline - time.monotonic()
             woken = self._receiver.wait(min(LOOK_S, left_s))
-            # Looked at in both cases: what the caller sees after this call needs no second wake-up.
+            # Checked in both cases: what the caller sees after this call needs no second wake-up.
             seen, self._version = self._version, self._look()
             if woken:
                 return woken
@@ -303,7 +303,7 @@ class SqliteListener:
         self._connection.close()
 
     def _look(self) -> int:
-        """A number that changes with every commit of any other connection."""
+        """A number that changes with every commit on any other connection."""
         try:
             version: int = self._connection.execute("pragma data_version").fetchone()[0]
         except sqlite3.Error as error:
@@ -331,7 +331,7 @@ def file_system(folder: Path) -> str:
     mounts = Path("/proc/self/mountinfo")
     if not mounts.exists():
         return ""
-    # "36 35 98:0 / /mnt rw shared:1 - ext4 /dev/sda rw": the mount point, behind the dash the file system.
+    # "36 35 98:0 / /mnt rw shared:1 - ext4 /dev/sda rw": the mount point, and after the dash the file system.
     mounted: dict[str, str] = {}
     for line in mounts.read_text().splitlines():
         before, _, after = line.partition(" - ")
@@ -351,7 +351,7 @@ def _refuse_network_file_system(folder: Path) -> None:
 
 
 def _which(file: Path) -> tuple[int, int]:
-    """Which file it is, by whatever name. It is not opened for that: closing it would drop SQLite's locks."""
+    """The file's identity, whatever its name. It is not opened: closing it would drop SQLite's locks."""
     stat = file.stat()
     return stat.st_dev, stat.st_ino
 

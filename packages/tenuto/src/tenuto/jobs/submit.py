@@ -1,6 +1,6 @@
 """Submitting a job: `submit` takes it from a parsed body to a durable row; only this module knows the order.
 
-What can be judged without the database is judged first (`prepare`); the rest is one transaction for the
+What can be checked without the database is checked first (`prepare`); the rest is one transaction for the
 idempotency key, what the job refers to, the queue's limit, the job, its event and its hold. Knows nothing
 of HTTP.
 """
@@ -47,11 +47,11 @@ T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
 
 PATIENCE_S = 10.0
-"""How long `submit` looks for the outcome of a commit whose answer was lost."""
+"""How long `submit` tries to determine the outcome of a commit whose response was lost."""
 
 
 class SubmitContext(msgspec.Struct, frozen=True):
-    """What `submit` needs from its process. Made once, at start."""
+    """What `submit` needs from its process. Made once, at startup."""
 
     database: Database
     blobs: BlobStore
@@ -76,11 +76,11 @@ class Request(msgspec.Struct, frozen=True):
     submission: Submission | None = None
     """For its span; None: spans are not exported."""
     join: Callable[[Transaction], str | None] | None = None
-    """Finds the key under which another try of this request was accepted, while the account is locked."""
+    """Finds, with the account locked, the key under which another try of this request was accepted."""
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The operation behind a submission; `replayed` when it was there before."""
+    """The operation behind a submission; `replayed` if it already existed."""
 
     operation: Operation
     replayed: bool
@@ -117,7 +117,7 @@ async def submit_async(context: SubmitContext, request: Request) -> Accepted:
         transaction = prepare(context, request)
     except TenutoError as refusal:
         return await context.database.read_async(partial(_replay_or_refuse, request, refusal))
-    accepted = await _write_async(context, transaction)
+    accepted = await _write_async(context, transaction, request.caller.account_id)
     return _announced(context, request, accepted)
 
 
@@ -128,12 +128,14 @@ async def submit_all_async(context: SubmitContext, requests: Sequence[Request]) 
     except TenutoError as refusal:
         replays = [partial(_replay_or_refuse, request, refusal) for request in requests]
         return await context.database.read_async(lambda tx: [replay(tx) for replay in replays])
-    accepted = await _write_async(context, lambda tx: [each(tx) for each in transactions])
+    accepted = await _write_async(
+        context, lambda tx: [each(tx) for each in transactions], requests[0].caller.account_id
+    )
     return [_announced(context, each, job) for each, job in zip(requests, accepted, strict=True)]
 
 
 async def find_accepted_async(context: SubmitContext, request: Request) -> Accepted | None:
-    """What this key and body made before. IdempotencyConflict: the key belongs to another body."""
+    """The job that this key and body made before. IdempotencyConflict: the key belongs to another body."""
     accepted = await context.database.read_async(lambda tx: _find_replay(tx, request))
     return None if accepted is None else _announced(context, request, accepted)
 
@@ -143,7 +145,7 @@ async def submit_with_input_async(
 ) -> Accepted:
     """`submit_async` of a job and the input that it names, in one transaction: both are durable, or neither.
 
-    `add_input` records the input. It adds nothing for a job that was there before, which has one already.
+    `add_input` records the input. It has no effect for a job that already exists, which has its input.
     """
     transaction = prepare(context, request)
 
@@ -158,39 +160,39 @@ async def submit_with_input_async(
         inputs.send_with_job(tx, request.value["input_artifact_ids"], job_id=accepted.job_id)
         return accepted
 
-    return _announced(context, request, await _write_async(context, with_input))
+    return _announced(context, request, await _write_async(context, with_input, request.caller.account_id))
 
 
 class _BoundMeanwhile(Exception):
-    """Another submission bound the key after this one looked: it is undone, and finds that one's job when it
-    runs again, for a key that is bound stays bound."""
+    """Another submission bound the key after this one looked. This one is rolled back and finds that job when
+    it runs again, because a bound key stays bound."""
 
 
-async def _write_async(context: SubmitContext, transaction: Callable[[Transaction], T]) -> T:
+async def _write_async(context: SubmitContext, transaction: Callable[[Transaction], T], account_id: str) -> T:
     with context.full_queues.noting():
         try:
-            return await write_known_async(context.database, transaction)
+            return await write_known_async(context.database, transaction, account_id=account_id)
         except _BoundMeanwhile:
-            return await write_known_async(context.database, transaction)
+            return await write_known_async(context.database, transaction, account_id=account_id)
 
 
 def newest_key(tx: Transaction, caller: Caller, since: str, until: str) -> NewestKey | None:
-    """The last idempotency key of the caller's API key from `since` to `until`, all digits."""
+    """The last idempotency key of the caller's API key from `since` to `until`, of letters and digits."""
     return store.newest_key(tx, caller.key_id, since, until)
 
 
 def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction], Accepted]:
     """The transaction of a submission, which may be run again. Raises every refusal that needs no database.
 
-    The same transaction reads, too: on SQLite the writer has the pages in its cache that a reader would fetch
-    again after every commit.
+    The same transaction also does the reading: on SQLite the writer has pages cached that a reader would
+    have to fetch again after every commit.
     """
     caller, parsed = request.caller, _parse(request, context.models)
     was_full = context.full_queues.was_full(caller.account_id, parsed.model.lane)
     now_ms = context.clock()
 
     def transaction(tx: Transaction) -> Accepted:
-        # Sent before it is known whether it matters, so that the answers arrive together.
+        # Sent before it is known whether it is needed, so that the responses arrive together.
         availability = _ask_availability(tx, context, caller, parsed.model, was_full=was_full)
         replay = _find_replay(tx, _joined(tx, request))
         if replay is not None:
@@ -206,7 +208,7 @@ def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction],
 
 
 def _announced(context: SubmitContext, request: Request, accepted: Accepted) -> Accepted:
-    """The job is durable: wake the workers. For a replay too: its first submission may have died here."""
+    """The job is durable: wake the workers. For a replay too: the first process may have died here."""
     failpoints.hit("accept.after_commit")
     if accepted.operation.state == QUEUED:
         queue.wake(context.database, accepted.operation.kind)
@@ -232,9 +234,9 @@ def _record(context: SubmitContext, submission: Submission, accepted: Accepted) 
 
 
 def _replay_or_refuse(request: Request, refusal: TenutoError, tx: Transaction) -> Accepted:
-    """What was accepted before is answered again, even if it would be refused today.
+    """Answer with the job that was accepted before, even if it would be refused today; else refuse.
 
-    The refusal of a faulty body names the faults of its references too, so that all are named at once.
+    The refusal of a faulty body also names the faults of its references, so that all are named at once.
     """
     replay = _find_replay(tx, request)
     if replay is not None:
@@ -246,7 +248,7 @@ def _replay_or_refuse(request: Request, refusal: TenutoError, tx: Transaction) -
 
 
 def _joined(tx: Transaction, request: Request) -> Request:
-    """The request under the key of its other try, if that was accepted, on whatever process or machine."""
+    """The request under the key of its other try, if that was accepted, by any process on any machine."""
     if request.join is None:
         return request
     queue.lock_account(tx, request.caller.account_id)
@@ -267,11 +269,11 @@ def _find_replay(tx: Transaction, request: Request) -> Accepted | None:
     return Accepted(operation, replayed=True, traceparent=traceparent)
 
 
-# --- what can be judged without the database --------------------------------------------------------
+# --- what can be checked without the database -------------------------------------------------------
 
 
 class _Parsed(msgspec.Struct, frozen=True):
-    """A submission as far as it can be judged without the database."""
+    """A submission as far as it can be checked without the database."""
 
     envelope: Envelope
     model: Model
@@ -324,14 +326,14 @@ def _unknown_model(name: str) -> str:
 
 
 class _Availability(msgspec.Struct, frozen=True):
-    """What may refuse a valid job at the moment: a model that is down, a queue that is full."""
+    """Why a valid job may be refused at the moment: its model is down, or the queue is full."""
 
     model: Model
     offer: Deferred
     quota: Quota | None
 
     def take(self) -> Model:
-        """Reserve a place in the queue for one job; the model at the price that holds now.
+        """Reserve a place in the queue for one job; returns the model at its current price.
 
         Raises ModelUnavailable (503) and QueueFull (429).
         """
@@ -372,8 +374,8 @@ def _bind(tx: Transaction, caller: Caller, parsed: _Parsed) -> Binding:
 def _accept(
     tx: Transaction, ids: Ids, request: Request, parsed: _Parsed, bound: Binding, *, now_ms: int
 ) -> Accepted:
-    """Idempotency key → job → event → hold. All is sent before any answer is looked at, for on PostgreSQL
-    that is one round trip; what turns out to be refused is undone as a whole. Raises _BoundMeanwhile.
+    """Idempotency key → job → event → hold. All is sent before any response is read, because on PostgreSQL
+    that is one round trip; a refusal rolls all of it back. Raises _BoundMeanwhile.
     """
     new = _new_job(ids.new("job"), request, parsed, bound, now_ms=now_ms)
     key = store.ask_bind_key(tx, new)

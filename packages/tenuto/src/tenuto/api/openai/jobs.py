@@ -1,8 +1,8 @@
-"""What OpenAI's routes have in common: lenient bodies in, durable jobs inside, the end of the jobs out.
+"""What OpenAI's routes have in common: they read bodies leniently, run durable jobs, and wait for their end.
 
-Each request becomes one job, or several of one group, submitted as `POST /v1/jobs` submits them. A request
-that is sent again, with its `Idempotency-Key` or declared as a retry by OpenAI's SDKs, joins the jobs that it
-made before. What a client has lost is under the ids in `X-Service-Job`.
+Each request becomes one job, or several of one group, submitted as `POST /v1/jobs` submits them. A retry,
+with the same `Idempotency-Key` or declared as a retry by OpenAI's SDKs, joins the jobs that the request made
+before. What a client has lost can be read under the ids in `X-Service-Job`.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from tenuto.jobs.submit import Request, submit_all_async
 from tenuto.logs import get_logger
 
 ABANDON_S = 60.0
-"""A job without a key of the caller's that is still queued this long after its client left is cancelled."""
+"""A job without a caller's idempotency key is cancelled if still queued this long after its client left."""
 LOOK_S = 1.0
-"""Between two looks at a job where no more requests may wait for changes."""
+"""Between two polls of a job when no more requests may wait for changes."""
 STILL_RUNNING_S = 2
-"""`Retry-After` of a job that is not ready in time."""
+"""`Retry-After` for a job that is not ready in time."""
 CALLERS_FAULT = frozenset({"nothing_to_speak", "segment_limit", "input_unreadable"})
-"""Codes of failed jobs that sending the same again cannot help."""
+"""Codes of failed jobs for which sending the same again cannot help."""
 
 NO_RETRY = (b"x-should-retry", b"false")
 RETRY = (b"x-should-retry", b"true")
@@ -48,11 +48,11 @@ _log = get_logger("tenuto.api")
 
 
 class Lenient(Struct, frozen=True):
-    """A body without what its client need not have sent."""
+    """A body without the fields that have no meaning here."""
 
     values: dict[str, Any]
     ignored: tuple[str, ...]
-    """Names of fields that have no meaning here."""
+    """The names of those fields."""
 
 
 def lenient(value: Any, known: Mapping[str, Any]) -> Lenient:
@@ -77,7 +77,7 @@ class Submitted(Struct, frozen=True):
     job_ids: tuple[str, ...]
     is_replay: bool
     has_key: bool
-    """Whether the caller chose the idempotency key: then the jobs go on without their client."""
+    """Whether the caller chose the idempotency key: then the jobs continue without their client."""
 
 
 async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) -> Submitted:
@@ -103,8 +103,8 @@ async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) ->
 async def wait(call: Call, submitted: Submitted, seconds: float) -> list[Operation]:
     """The jobs when all are final, or when the time is over. Raises ClientGone.
 
-    The jobs of a client that has left without having named a key are cancelled if they are still queued a
-    minute later and nobody else waits for them: a page that was closed does not leave its queue to others.
+    If the client leaves and had sent no idempotency key, its jobs are cancelled if they are still queued a
+    minute later and nobody else waits for them: a closed page leaves no jobs for others to queue behind.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -115,7 +115,7 @@ async def wait(call: Call, submitted: Submitted, seconds: float) -> list[Operati
 
 
 def not_succeeded(call: Call, operations: Sequence[Operation]) -> Answer | None:
-    """The answer where a job has not succeeded; None if all have."""
+    """The answer if a job has not succeeded; None if all have."""
     bad = next((each for each in operations if each.is_final() and each.state != SUCCEEDED), None)
     if bad is None:
         bad = next((each for each in operations if not each.is_final()), None)
@@ -127,7 +127,7 @@ def not_succeeded(call: Call, operations: Sequence[Operation]) -> Answer | None:
 
 
 def job_headers(operations: Sequence[Operation], submitted: Submitted) -> Headers:
-    """What every answer says of its jobs: their ids, the SHA-256 of each artifact, what was charged."""
+    """What every answer says about its jobs: their ids, the SHA-256 of each artifact, what was charged."""
     charged = sum(parse_cny(each.billing.charged) for each in operations)
     shas = [artifact.sha256 for each in operations for artifact in each.artifacts]
     headers = [
@@ -175,7 +175,7 @@ def _refusal(operation: Operation) -> tuple[int, TenutoError, Headers]:
 
 
 def _work(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What a job's key is bound to: whether its segments are kept belongs to the form of an answer."""
+    """What a job's key is bound to: all but `stream`, which only concerns the form of the answer."""
     parameters = {name: value for name, value in body["parameters"].items() if name != "stream"}
     return {**body, "parameters": parameters}
 
@@ -184,7 +184,7 @@ async def _until_final(call: Call, job_id: str, end: float) -> Operation:
     loop = asyncio.get_running_loop()
 
     def look(tx: Transaction, who: Caller) -> tuple[int, Operation]:
-        # The sequence first: what changes between the two reads is then seen as a change.
+        # Sequence first, so that a change between the two reads is noticed.
         return read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
 
     seen = None
@@ -194,7 +194,7 @@ async def _until_final(call: Call, job_id: str, end: float) -> Operation:
         if operation.is_final() or began >= end or has_left(call):
             return operation
         if sequence == seen:
-            # Too many wait already, or the service stops: `changed` came back at once.
+            # Too many wait already, or the service is stopping: `changed` returned at once.
             await call.wait(asyncio.Event(), min(LOOK_S, end - began))
         seen = sequence
         operation, _ = await changed(call, operation, sequence, end - began)
@@ -204,14 +204,14 @@ async def _until_final(call: Call, job_id: str, end: float) -> Operation:
 
 @asynccontextmanager
 async def waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
-    """While a client waits for its jobs; one that leaves without a key has them cancelled later on."""
+    """Surrounds a client's wait for its jobs; if it leaves and sent no key, they are cancelled later."""
     requests = call.service.openai
     requests.waiting.update(submitted.job_ids)
     for job_id in submitted.job_ids:
         requests.left.pop(job_id, None)
     try:
         if submitted.is_replay and not submitted.has_key:
-            await _take_over(call.service, submitted.job_ids)
+            await _take_over(call.service, _caller(call), submitted.job_ids)
         yield
     except (ClientGone, asyncio.CancelledError):
         if not submitted.has_key:
@@ -229,17 +229,19 @@ async def waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
                 del requests.waiting[job_id]
 
 
-async def _take_over(service: Service, job_ids: Sequence[str]) -> None:
-    """Tell other API processes that these jobs are waited for here; if that fails, they may be cancelled."""
+async def _take_over(service: Service, caller: Caller, job_ids: Sequence[str]) -> None:
+    """Record for other API processes that this one waits for the jobs; else they might cancel them."""
     waiter = service.openai.process
     try:
-        await service.database.write_async(lambda tx: lifecycle.take_over(tx, job_ids, waiter=waiter))
+        await service.database.write_async(
+            lambda tx: lifecycle.take_over(tx, job_ids, waiter=waiter), account_id=caller.account_id
+        )
     except TenutoError as error:
         _log.warning("openai.not_taken_over", job_id=", ".join(job_ids), reason=error.message)
 
 
 async def _abandon(service: Service, caller: Caller, job_ids: Sequence[str]) -> None:
-    """Cancel what is still queued in a while, unless somebody has come back to it since."""
+    """After a while, cancel what is still queued, unless a client has come back to it since."""
     await asyncio.sleep(ABANDON_S)
     requests = service.openai
     for job_id in job_ids:
@@ -250,7 +252,7 @@ async def _abandon(service: Service, caller: Caller, job_ids: Sequence[str]) -> 
 
 
 async def _cancel_queued(service: Service, caller: Caller, job_id: str) -> None:
-    """Cancel a job that nobody waits for, unless it has been started; what fails is logged and left."""
+    """Cancel a job that nobody waits for, unless it has started; a failure is only logged."""
 
     def cancel(tx: Transaction) -> bool:
         waiter, now_ms = service.openai.process, service.clock()
@@ -259,7 +261,7 @@ async def _cancel_queued(service: Service, caller: Caller, job_id: str) -> None:
         )
 
     try:
-        if await service.database.write_async(cancel):
+        if await service.database.write_async(cancel, account_id=caller.account_id):
             service.database.wake("changes")
             _log.info("openai.abandoned", job_id=job_id)
     except TenutoError as error:
@@ -267,7 +269,7 @@ async def _cancel_queued(service: Service, caller: Caller, job_id: str) -> None:
 
 
 async def opened_results(call: Call, operations: Sequence[Operation]) -> list[Opened]:
-    """The result of each job, to be sent. NotFound, Erased, ArtifactUnavailable."""
+    """The result of each job, opened for sending. NotFound, Erased, ArtifactUnavailable."""
     account_id = _caller(call).account_id
     ids = [operation.artifacts[0].id for operation in operations]
     return await call.read_patiently(

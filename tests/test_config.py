@@ -109,6 +109,18 @@ def test_a_text_without_quotes_is_explained(tmp_path: Path) -> None:
     assert fault.endswith("; texts are written in quotes")
 
 
+def test_models_that_were_added_are_tables(tmp_path: Path) -> None:
+    """A file of an added model that was edited by hand is a fault like any other."""
+    (tmp_path / "models").mkdir()
+    for name, text in (("a", "models = 1"), ("b", '[models]\n"b/c" = 1')):
+        (tmp_path / "models" / f"{name}.toml").write_text(text)
+
+    named = [fault.partition(": ")[2] for fault in faults(folder=tmp_path)]
+
+    assert 'models: write one table per model, [models."NAME"]' == named[0]
+    assert ["is not a table"] == named[1:]
+
+
 @pytest.mark.parametrize("text", ["port = ", "[models", "port = 1\nport = 2", "\x00"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
     """With the reason; a missing one too."""

@@ -1,8 +1,10 @@
 """An upstream's settings and key, and the one case in which a request is sent again."""
 
 import asyncio
+import socket
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.messages import Message
 from tenuto.catalog.rules import models
 from tenuto.catalog.upstream_keys import read_key
-from tenuto.chat.upstream import UpstreamChat
+from tenuto.chat import upstream
+from tenuto.chat.upstream import UNREACHABLE, UNREACHABLE_AFTER, UpstreamChat
 from tenuto.config import UpstreamSettings
 from tenuto.errors import ModelUnavailable, OperatorError, SettingsInvalid
 
@@ -115,3 +118,27 @@ def test_a_request_is_sent_again_only_when_no_connection_was_made() -> None:
         assert [None, None] == back[0].seen.authorizations
     finally:
         back[0].close()
+
+
+def test_a_server_that_drops_packets_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is not made in time is like one that is refused: 503, and soon not callable."""
+    monkeypatch.setattr(upstream, "CONNECT_S", 0.2)
+    with ExitStack() as stack:
+        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):  # Once its queue is full, it drops what would open one more.
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+
+        async def scenario() -> str | None:
+            address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+            chat = UpstreamChat("a/b", UpstreamSettings(address), None, timeout_s=10)
+            try:
+                for _ in range(UNREACHABLE_AFTER):
+                    with pytest.raises(ModelUnavailable):
+                        await chat.complete(REQUEST, lambda _: None)
+                return chat.reason()
+            finally:
+                await chat.close()
+
+        assert UNREACHABLE == asyncio.run(scenario())

@@ -143,6 +143,8 @@ def test_doctor_tells_a_broken_interpreter_a_database_that_is_away_and_settings_
     broken = operator(
         "admin", "doctor", "--config", str(file), engines="fake", database="postgresql://127.0.0.1:1/tenuto"
     )
+    file.write_text('[models."fake/speech"]\ninterpreter = "python3"\n')
+    named = operator("admin", "doctor", "--config", str(file), engines="fake")
     wrong = operator("admin", "doctor", port="high", no_such="1")
     failing = [line for line in broken.stdout.splitlines() if line.startswith("FAIL")]
 
@@ -151,5 +153,6 @@ def test_doctor_tells_a_broken_interpreter_a_database_that_is_away_and_settings_
         "correct the setting database, or start it",
         'correct [models."fake/speech"] interpreter',
     ] == [line.rpartition(" → ")[2] for line in failing]
+    assert "fake/speech: python3" not in named.stdout
     assert {"TENUTO_NO_SUCH", "port"} == {line.split(": ")[1] for line in wrong.stdout.splitlines()}
     assert 1 == wrong.returncode == broken.returncode

@@ -22,6 +22,7 @@ from cli.conftest import Operator
 from servers.command_lines import told
 from servers.service import TENUTO
 from tenuto.bootstrap import opening
+from tenuto.engines.registry import entries
 
 Start = Callable[..., subprocess.Popen[str]]
 WAIT_S = 30.0
@@ -159,6 +160,20 @@ def test_api_and_worker_run_a_job_together(
     assert 200 == httpx2.get(f"{url}/readyz").status_code
     assert [503, 503, 202] == [answer.status_code for answer in (early, refused, accepted)]
     assert (0, 0) == (stop(worker), stop(api))
+
+
+def test_a_service_whose_only_model_is_a_chat_is_ready(
+    operator: Operator, start: Start, tmp_path: Path
+) -> None:
+    """Its worker has registered, although it has nothing to offer."""
+    fakes = [entry.model for entry in entries(fake=True) if entry.kind != "chat"]
+    file = tmp_path / "tenuto.toml"
+    file.write_text("\n".join(f'[models."{name}"]\nenabled = false' for name in fakes))
+
+    url = address(lines(start("serve", "--port", "0", "--config", str(file), engines="fake"), 1)[0])
+
+    until(lambda: httpx2.get(f"{url}/readyz").status_code == 200)
+    assert 401 == httpx2.post(f"{url}/v1/chat/completions", json={}).status_code
 
 
 def test_a_worker_refuses_a_model_that_is_not_offered(operator: Operator) -> None:

@@ -290,6 +290,20 @@ def test_another_program_at_the_address_is_told(body: Any) -> None:
         client.models.list()
 
 
+@pytest.mark.parametrize(
+    "event", ["5", '{"choices": [5]}', '{"usage": {"total_tokens": 1}}', '{"choices": 5}']
+)
+def test_an_event_that_is_no_part_of_a_chat_is_one_error(event: str) -> None:
+    """Whatever a stream holds, it is one error of ours."""
+    reply = Reply(200, f"data: {event}\n\n".encode(), {"Content-Type": "text/event-stream"})
+    with (
+        ScriptedService([reply]) as service,
+        Tenuto("tn_x", service.url) as client,
+        pytest.raises(UnexpectedAnswer),
+    ):
+        list(client.chat.completions.create([{"role": "user", "content": "x"}], model="m", stream=True))
+
+
 def test_a_chat_that_breaks_off_is_told_and_never_asked_again() -> None:
     """Without an idempotency key a second try might be a second answer."""
     event = b'data: {"choices": [{"delta": {"content": "one"}}]}\n\n'

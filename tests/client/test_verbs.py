@@ -75,10 +75,12 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     subtitles = run("transcribe", "talk.wav", "-o", "talk.srt", "-q", **at)
     answer = run("chat", "two words", "-q", **at)
     before = run("--url", service.url, "-q", "balance", key=caller.key)
+    joined = run(f"--url={service.url}", "-q", "balance", key=caller.key)
     nothing = run("--url", service.url)
     french = run("say", FRENCH, **at)
     chosen = run("say", FRENCH, "--lang", "en", **at)
 
+    assert before == joined and 0 == before[0]
     assert (0, "a.wav\n") == said[:2] and "queued" in said[2].split()
     assert (0, "") == (quiet[0], quiet[2]) and (tmp_path / quiet[1].strip()).read_bytes()[:4] == b"RIFF"
     job = json.loads(drawn[1])

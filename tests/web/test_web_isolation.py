@@ -177,3 +177,12 @@ def _rows(studio: Studio) -> list[str]:
         rows = studio.database.read(lambda tx, table=table: tx.all(f"select * from {table}"))  # type: ignore[misc]
         found += sorted(" ".join(f"{name}={row[name]}" for name in row.keys()) for row in rows)  # noqa: SIM118
     return found
+
+
+def test_openais_paths_are_gone_from_the_studio_too(open_studio: Open) -> None:
+    """`openai_routes = "off"` takes them away wherever they are."""
+    studio = open_studio(registration="open", openai_routes="off")
+    person = studio.person("owner")
+
+    assert 404 == person.post("/web/v1/audio/speech", {"input": "x"}).status_code
+    assert 200 == person.get("/web/v1/models").status_code

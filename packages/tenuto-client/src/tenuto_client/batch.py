@@ -100,8 +100,10 @@ def run(link: Link, plan: Plan) -> Flow[BatchReport]:
     try:
         yield from _Run(link, plan, book).work()
     finally:
-        report = book.report()
-        book.entry.release()
+        try:
+            report = book.report()
+        finally:
+            book.entry.release()
     return report
 
 

@@ -149,13 +149,14 @@ def _chunk(content: bytes) -> Iterator[ChatChunk]:
         raise UnexpectedAnswer("an event of the stream is not JSON") from error
     if isinstance(event, Mapping) and "error" in event:
         raise refusal(503, event)
-    usage = _usage(event["usage"]) if event.get("usage") else None
-    choices: list[Any] = event.get("choices") or [{}]
-    for choice in choices:
-        delta = choice.get("delta") or {}
-        chunk = ChatChunk(delta.get("content") or "", choice.get("finish_reason"), usage)
-        if chunk.content or chunk.finish_reason or chunk.usage:
-            yield chunk
+    try:
+        usage = _usage(event["usage"]) if event.get("usage") else None
+        choices: list[Any] = event.get("choices") or [{}]
+        deltas = [(choice.get("delta") or {}, choice.get("finish_reason")) for choice in choices]
+        chunks = [ChatChunk(delta.get("content") or "", reason, usage) for delta, reason in deltas]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UnexpectedAnswer("an event of the stream is not a part of a chat completion") from error
+    yield from (chunk for chunk in chunks if chunk.content or chunk.finish_reason or chunk.usage)
 
 
 def _usage(usage: Any) -> ChatUsage:

@@ -43,6 +43,7 @@ ERRORS = (
     "job.unsettled",
     "key_use.failed",
     "libraries.not_loaded",
+    "model.not_warmed",
     "notices.failed",
     "place.lost",
     "preview.given_up",

@@ -111,8 +111,8 @@ def main(words: Sequence[str], tree: Tree = VERBS) -> int:
 def _options_last(words: Sequence[str]) -> Sequence[str]:
     """Move common options that precede the command behind it, as in `--url URL`, then `balance`."""
     first = 0
-    while first < len(words) and words[first] in COMMON:
-        first += COMMON[words[first]]
+    while first < len(words) and words[first].partition("=")[0] in COMMON:
+        first += 1 if "=" in words[first] else COMMON[words[first]]
     return [*words[first:], *words[:first]] if first < len(words) else words
 
 

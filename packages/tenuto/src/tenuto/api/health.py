@@ -59,7 +59,6 @@ def _check_worker(service: Service, tx: Transaction) -> None:
     """
     service.database.check_location()
     service.blobs.check_location()
-    names = list(service.models)
-    reasons = catalog.reasons(tx, names, away=service.presence.away)
-    if service.needs_worker and names and not any(reason is None for reason in reasons.values()):
+    away = service.presence.away
+    if service.needs_worker and all(worker.id in away for worker in catalog.workers(tx)):
         raise Unavailable("no worker has registered yet")

@@ -253,7 +253,7 @@ def _close(service: "Service", studio: "Studio") -> None:
     """Close all parts, the database last, without waiting for threads that are still in a transfer."""
     studio.hashing.close()
     studio.pull.stop()
-    for threads in (service.readers, service.reports, service.parsers):
+    for threads in (service.readers, service.reports, service.parsers, service.renderers, service.decoders):
         threads.close()
     service.uploads.threads.shutdown(wait=False)
     if service.telemetry is not None:

@@ -25,6 +25,8 @@ from tenuto.logs import get_logger
 
 CONNECT_S = 5.0
 RECONNECT_S = 0.2
+UNREACHED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""No connection was made, so nothing was sent."""
 # Many servers close an idle connection after five seconds; a call on a connection being closed is lost.
 KEEP_ALIVE_S = 4.0
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
@@ -209,18 +211,18 @@ class Upstream:
         except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, Garbage, ValueError) as error:
             # The error's text may contain the upstream's content: only its type is logged.
             _log.warning("upstream.failed", model=self._name, reason=type(error).__name__)
-            is_our_limit = isinstance(error, (TimeoutError, _TooLong))
+            is_our_limit = isinstance(error, (TimeoutError, _TooLong)) and not isinstance(error, UNREACHED)
             raise (AnswerCutOff if is_our_limit else ModelUnavailable) from error
 
     async def _send(self, body: bytes) -> aiohttp.ClientResponse:
         try:
             response = await self._post(body)
-        except aiohttp.ClientConnectorError:
+        except UNREACHED:
             # Nothing was sent, so retrying cannot be charged twice.
             await asyncio.sleep(RECONNECT_S)
             try:
                 response = await self._post(body)
-            except aiohttp.ClientConnectorError:
+            except UNREACHED:
                 self._failures += 1
                 self._failed_at = time.monotonic()
                 raise

@@ -311,10 +311,11 @@ def _interpreter(settings: "Settings", model: str) -> str:
 
 
 def _runs(interpreter: str) -> bool:
-    if not Path(interpreter).exists() or not os.access(interpreter, os.X_OK):
+    try:
+        subprocess.run([interpreter, "-c", "print(1)"], capture_output=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
         return False
-    answer = subprocess.run([interpreter, "-c", "print(1)"], capture_output=True, timeout=30, check=False)
-    return answer.returncode == 0
+    return True
 
 
 def _good(what: str, state: str) -> CheckResult:

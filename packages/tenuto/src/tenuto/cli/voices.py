@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto.bootstrap.process import clock
-from tenuto.cli.common import json_line, moment, new_ids, own_blobs, records, say, table
+from tenuto.cli.common import json_line, moment, new_ids, own_blobs, records, report, say, table
 from tenuto.cli.options import add_location, location_of
 from tenuto.errors import InvalidRequest, OperatorError
 from tenuto_client.commands.console import Console
@@ -111,7 +111,7 @@ def _import(options: argparse.Namespace, console: Console) -> int:
                 now_ms=now_ms,
             )
         )
-    say(json_line({"id": voice_id, "name": name, "kind": kind}) if options.as_json else voice_id)
+    report(json_line({"id": voice_id, "name": name, "kind": kind}) if options.as_json else voice_id)
     return 0
 
 

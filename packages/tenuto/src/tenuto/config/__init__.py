@@ -109,10 +109,15 @@ def _add_models(values: dict[str, Any], faults: list[str]) -> None:
     tables: dict[str, Any] = {}
     with suppress(RuntimeError):  # `~` without a home folder is reported as a fault of `folder`.
         for file in sorted((Path(folder).expanduser() / ADDED).glob("*.toml")):
-            tables |= _from_file(file, faults).get("models", {})
+            added = _from_file(file, faults).get("models", {})
+            if isinstance(added, dict):
+                tables |= added
+            else:
+                faults.append(f'{file}: models: write one table per model, [models."NAME"]')
     for name, table in tables.items():
         mine = own.get(name, {})
-        own = {**own, name: {**table, **mine} if isinstance(mine, dict) else mine}
+        is_merged = isinstance(mine, dict) and isinstance(table, dict)
+        own = {**own, name: {**table, **mine} if is_merged else mine or table}
     if own:
         values["models"] = own
 

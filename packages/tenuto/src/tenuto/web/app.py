@@ -107,7 +107,7 @@ def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> As
     identify = by_session(studio)
     answers = [
         (pattern(path), Endpoint(service, _guarded(studio, handlers), path, identify))
-        for path, handlers in _tables(studio).items()
+        for path, handlers in _tables(service, studio).items()
     ]
     page = Endpoint(service, {"GET": pages.page}, "(page)")
     missing = Endpoint(service, {"GET": pages.missing}, "(page)")
@@ -168,10 +168,12 @@ def below(base: str, app: Asgi) -> Asgi:
     return placed
 
 
-def _tables(studio: Studio) -> dict[str, dict[str, Handler]]:
+def _tables(service: Service, studio: Studio) -> dict[str, dict[str, Handler]]:
     """The API's routes under /web, and the studio's own."""
     tables: dict[str, dict[str, Handler]] = {
-        "/web" + path: dict(handlers) for path, handlers in api.ROUTES.items() if path.startswith("/v1/")
+        "/web" + path: dict(handlers)
+        for path, handlers in api.routes_of(service).items()
+        if path.startswith("/v1/")
     }
     for path, handlers in ROUTES.items():
         tables[path] = {method: partial(handler, studio) for method, handler in handlers.items()}

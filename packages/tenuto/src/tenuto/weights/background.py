@@ -94,7 +94,10 @@ class BackgroundPull:
         reason = "it ended without a reason"
         with process.stdin, process.stdout:
             for line in process.stdout:
-                told = json.loads(line)
+                try:
+                    told = json.loads(line)
+                except ValueError:  # It died in the middle of a line.
+                    continue
                 reason = told.pop("reason", reason)
                 self._note(process, **told)
         if process.wait() == 0:

@@ -240,6 +240,8 @@ class Worker:
                     self._engines.warm(name)
                 except HostNotReady:
                     continue
+                except Exception as error:
+                    log_failure(_log, "model.not_warmed", error, model=name)
 
 
 class Slot:

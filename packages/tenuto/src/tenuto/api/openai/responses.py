@@ -100,10 +100,7 @@ def _chat_body(sent: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:
         messages = [{"role": "system", "content": sent["instructions"]}, *messages]
     # A missing message has been reported already.
     body["messages"] = messages or [{"role": "user", "content": ""}]
-    for name, field, its in (
-        ("text", "response_format", "format"),
-        ("reasoning", "reasoning_effort", "effort"),
-    ):
+    for name, (its, field) in _WITHIN.items():
         if name in sent and (value := _only(name, sent[name], its, faults)) is not None:
             body[field] = value
     return _by_schema(body)

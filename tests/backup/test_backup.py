@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import stat
 import subprocess
 import threading
@@ -210,6 +211,27 @@ def test_damaged_bytes_are_named_or_left_out(make_place: MakeService, origin: Or
     assert [blob_id] == restore.verify(tmp_path / "kept").left_out
 
 
+def test_text_that_is_none_does_not_prevent_a_backup(make_place: MakeService, tmp_path: Path) -> None:
+    """A row with bytes that are not UTF-8, or not a text, is backed up with replacements, and said (P21)."""
+    place = started(make_place("sqlite"))
+    damaged, sound = (place.wait(place.submit(text)) for text in ("One.", "Two."))
+    place.stop()
+    with closing(sqlite3.connect(place.folder / "tenuto.db")) as records:
+        records.execute("update job set metadata = cast(x'61ff' as text) where id = ?", (damaged["id"],))
+        records.execute("update job set title = x'62fe' where id = ?", (damaged["id"],))
+        records.commit()
+
+    done = place.command("admin", "backup", str(tmp_path / "kept"))
+    other = restored(make_place, "postgresql", tmp_path / "kept", place)
+    rows = checker.open_records(other)
+    kept = checker.rows(rows, "select * from job order by id")
+    rows.close()
+
+    assert "1 rows have text that is not UTF-8; its bytes were replaced by U+FFFD" in done.stderr
+    assert [("a\ufffd", "b\ufffd"), ("{}", "Two.")] == [(row["metadata"], row["title"]) for row in kept]
+    assert [damaged["id"], sound["id"]] == [row["id"] for row in kept]
+
+
 @OF_ONE
 def test_more_damage_than_a_manifest_names_is_refused(
     origin: Origin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -394,11 +416,12 @@ def everything(place: RunningService) -> dict[str, list[str]]:
                     json.dumps(
                         [
                             value
-                            for column, value in zip(table.columns, row, strict=True)
+                            for column, value in zip(table.columns, json.loads(line), strict=True)
                             if column != "position"
                         ]
                     )
-                    for row in schema.rows(tx, table)
+                    for page in schema.lines(tx, database.dialect, table)
+                    for line in page
                 ]
                 for table in schema.tables(tx, database.dialect)
                 if table.name not in LEFT_OUT

@@ -4,7 +4,9 @@ Exceptions are the tables about one installation's processes, which mean nothing
 """
 
 import hashlib
+import itertools
 import json
+import operator
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,13 +31,19 @@ BATCH_BYTES = 4 * 1024 * 1024
 """How much one statement of a restore writes: this many rows or bytes, whichever is reached first."""
 
 
-def dump(database: Database, tx: Transaction, folder: Path) -> dict[str, TableFile]:
-    """Write every table to a file of its own, durably; `tx` is a snapshot."""
-    return {
-        table.name: _dump_table(tx, table, path_of(folder, table.name))
-        for table in schema.tables(tx, database.dialect)
-        if table.name not in LEFT_OUT
-    }
+def dump(database: Database, tx: Transaction, folder: Path) -> tuple[dict[str, TableFile], int]:
+    """Write every table to a file of its own, durably; `tx` is a snapshot.
+
+    Also returns how many rows had text that is not UTF-8; it was replaced by U+FFFD.
+    """
+    files: dict[str, TableFile] = {}
+    damaged = 0
+    for table in schema.tables(tx, database.dialect):
+        if table.name not in LEFT_OUT:
+            pages = schema.lines(tx, database.dialect, table)
+            files[table.name], count = _dump_table(pages, table, path_of(folder, table.name))
+            damaged += count
+    return files, damaged
 
 
 def load(tx: Transaction, dialect: Dialect, folder: Path, files: dict[str, TableFile]) -> None:
@@ -115,23 +123,23 @@ def path_of(folder: Path, table: str) -> Path:
     return folder / f"{table}.jsonl"
 
 
-def _dump_table(tx: Transaction, table: Table, path: Path) -> TableFile:
-    digest, count, size_bytes = hashlib.sha256(), -1, 0
+def _dump_table(pages: Iterator[list[str]], table: Table, path: Path) -> tuple[TableFile, int]:
+    digest, count, size_bytes, damaged = hashlib.sha256(), 0, 0, 0
     with open_new(path) as file:
-        for values in _lines(tx, table):
-            line = msgspec.json.encode(values) + b"\n"
-            file.write(line)
-            digest.update(line)
-            size_bytes += len(line)
-            count += 1
+        for page in itertools.chain([[json.dumps(table.columns)]], pages):
+            try:
+                content = "".join(f"{line}\n" for line in page).encode()
+            except UnicodeEncodeError:
+                whole = [line.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for line in page]
+                damaged += sum(map(operator.ne, page, whole))
+                content = "".join(f"{line}\n" for line in whole).encode()
+            file.write(content)
+            digest.update(content)
+            size_bytes += len(content)
+            count += len(page)
         file.flush()
         os.fsync(file.fileno())
-    return TableFile(count, size_bytes, digest.hexdigest())
-
-
-def _lines(tx: Transaction, table: Table) -> Iterator[list[Value]]:
-    yield list(table.columns)
-    yield from schema.rows(tx, table)
+    return TableFile(count - 1, size_bytes, digest.hexdigest()), damaged
 
 
 def _load_table(tx: Transaction, dialect: Dialect, table: Table, path: Path) -> None:

@@ -73,8 +73,10 @@ def take(
     try:
         failpoints.hit("backup.before_rows")
         created_at = clock()
-        applied, tables = database.snapshot(lambda tx: _dump(database, tx, place))
+        applied, tables, not_text = database.snapshot(lambda tx: _dump(database, tx, place))
         tell(f"{sum(table.rows for table in tables.values())} rows of {len(tables)} tables")
+        if not_text:
+            tell(f"{not_text} rows have text that is not UTF-8; its bytes were replaced by U+FFFD")
         failpoints.hit("backup.after_rows")
         copied, damaged = _copy_all(blobs, place, watch, tell)
         _refuse_damaged(damaged, leave_out_damaged)
@@ -166,12 +168,14 @@ def _prepare(folder: Path) -> Path:
     return place
 
 
-def _dump(database: Database, tx: Transaction, place: Path) -> tuple[dict[str, str], dict[str, TableFile]]:
+def _dump(
+    database: Database, tx: Transaction, place: Path
+) -> tuple[dict[str, str], dict[str, TableFile], int]:
     shutil.rmtree(place / ROWS)
     make_folder(place / ROWS)
-    tables = rows.dump(database, tx, place / ROWS)
+    tables, not_text = rows.dump(database, tx, place / ROWS)
     sync_folder(place / ROWS)
-    return migrations.applied(tx), tables
+    return migrations.applied(tx), tables, not_text
 
 
 def _copy_all(blobs: BlobStore, place: Path, watch: _Watch, tell: Tell) -> tuple[_Copied, list[str]]:

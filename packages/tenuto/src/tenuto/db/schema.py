@@ -33,6 +33,13 @@ _COLUMNS: Mapping[Dialect, str] = {
 """`key` is the column's place in the primary key, from 1; 0: it is not in it."""
 
 
+_AS_JSON: Mapping[Dialect, tuple[str, str]] = {
+    "sqlite": ("iif(typeof({0}) = 'blob', cast({0} as text), {0})", "json_array({})"),
+    "postgresql": ("{0}", "cast(json_build_array({}) as text)"),
+}
+"""A column of text, and a row. SQLite stores bytes in a column of text if a faulty program writes them there."""
+
+
 class Table(Struct, frozen=True):
     """A table: its columns in order, those of its primary key, and those that hold integers, not text."""
 
@@ -47,22 +54,26 @@ def tables(tx: Transaction, dialect: Dialect) -> list[Table]:
     return [_table(tx, dialect, row["name"]) for row in tx.all(_TABLES[dialect])]
 
 
-def rows(tx: Transaction, table: Table) -> Iterator[list[Value]]:
-    """Every row, in the order of the primary key, page by page. Use it on a snapshot."""
+def lines(tx: Transaction, dialect: Dialect, table: Table) -> Iterator[list[str]]:
+    """The rows as JSON arrays of their columns' values, page by page, in the order of the primary key.
+
+    The database writes the JSON, for less processor time than it takes here. Use it on a snapshot.
+    """
     assert table.key, f"{table.name} has no primary key to continue from"
-    columns = ", ".join(map(_quoted, table.columns))
     key = ", ".join(map(_quoted, table.key))
     after = ", ".join(f":k{number}" for number in range(len(table.key)))
+    text, line = _AS_JSON[dialect]
+    columns = ((_quoted(name), "{0}" if name in table.integers else text) for name in table.columns)
+    line = line.format(", ".join(shape.format(column) for column, shape in columns))
     # The names come from the database's own catalogue, and are quoted.
-    text = f"select {columns} from {_quoted(table.name)} {{}} order by {key} limit {PAGE_ROWS}"  # noqa: S608
-    page = tx.all(text.format(""))
+    query = f"select {line} as line, {key} from {_quoted(table.name)} {{}} order by {key} limit {PAGE_ROWS}"  # noqa: S608
+    page = tx.all(query.format(""))
     while page:
-        for row in page:
-            yield [row[name] for name in table.columns]
+        yield [row["line"] for row in page]
         if len(page) < PAGE_ROWS:
             return
         last = {f"k{number}": page[-1][name] for number, name in enumerate(table.key)}
-        page = tx.all(text.format(f"where ({key}) > ({after})"), **last)
+        page = tx.all(query.format(f"where ({key}) > ({after})"), **last)
 
 
 def insert(

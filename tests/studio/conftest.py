@@ -68,7 +68,7 @@ def operator_cookie(browser: Browser, fake_house: RunningService) -> Cookies:
         somebody.open(link)
         somebody.page.get_by_label("Account name").fill("operator")
         somebody.page.get_by_label("Password").fill(PASSWORD)
-        somebody.page.get_by_role("button", name="Make the operator's account").click()
+        somebody.page.get_by_role("button", name="Create account").click()
         somebody.page.wait_for_url("**/")
         somebody.page.get_by_role("link", name="Accounts and credit").wait_for()
         return somebody.page.context.cookies()

@@ -103,7 +103,7 @@ def _prepare(operator: Person, house: RunningService) -> Cookies:
     page = operator.page
     page.get_by_label("Account name").fill("Clara")
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Make the operator's account").click()
+    page.get_by_role("button", name="Create account").click()
     page.get_by_role("heading", name="Hello, Clara").wait_for()
     house.command("admin", "accounts", "credit", "Clara", "50")
     act_out(operator)

@@ -49,7 +49,7 @@ def operator_of(
             somebody.open(link)
             somebody.page.get_by_label("Account name").fill("operator")
             somebody.page.get_by_label("Password").fill(PASSWORD)
-            somebody.page.get_by_role("button", name="Make the operator's account").click()
+            somebody.page.get_by_role("button", name="Create account").click()
             somebody.page.get_by_role("heading", name="Hello, operator").wait_for()
             yield somebody
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
+from greenlet import GreenletExit
+
 from simulation.scheduler import Process, Scheduler
 from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, Checksums, check_block, pieces
 from tenuto.db.database import Transaction
@@ -51,8 +53,8 @@ FROZEN_S = 4.5
 START_MS = 1_800_000_000_000
 
 
-class Killed(BaseException):
-    """The process was killed inside a transaction."""
+class Killed(GreenletExit):
+    """The process was killed inside a transaction; it ends this thread alone, and the next call any other."""
 
 
 @dataclass

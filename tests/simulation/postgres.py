@@ -290,6 +290,13 @@ class PostgresGround:
                 self._now().scheduler.wake(waiter)
         self.release()
 
+    def end_transactions(self) -> None:
+        """Of processes that stand still: the world is over sooner than the server would do it."""
+        for session in self._all:
+            if session.user is not None and session.user.in_transaction:
+                session.user.is_lost = True
+                self._end(session)
+
     def leave(self, session: Session) -> None:
         """Its connection is closed, or broken."""
         self._end(session)

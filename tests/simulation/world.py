@@ -884,7 +884,8 @@ class World:
             self.mark = event.mark
 
     def _check_followed(self) -> None:
-        """No event has appeared behind where the follower stands."""
+        """No event has appeared behind where the follower stands, once no transaction is open any more."""
+        self.ground.end_transactions()
         while events := feed_store.after(self.ground.tx(), self.mark, 100):
             self._note_events(events)
         rows = self.ground.connection.execute("select job_id, sequence from event").fetchall()

@@ -12,6 +12,7 @@ import pytest
 from servers.accounts import create_account, create_key
 from tenuto import config
 from tenuto.accounts.restrictions import Caller
+from tenuto.api import service
 from tenuto.api.limits import Buckets
 from tenuto.api.service import MAX_JOBS, FinalJobCache, LastUse
 from tenuto.bootstrap import api as bootstrap
@@ -125,6 +126,17 @@ def test_finals_are_kept_and_looked_at_from_several_threads() -> None:
                 finals.get(caller, Yielding(oldest))
 
     assert [] == together(work)
+
+
+def test_answers_that_nobody_gets_any_more_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of jobs read one after the other, only those of the last seconds are there, not thousands."""
+    monkeypatch.setattr(service, "KEPT_S", 0.0)
+    finals = FinalJobCache()
+    for number in range(9):
+        finals.keep("account", final(f"job{number}"), b"{}")
+        time.sleep(0.001)
+
+    assert [("account", "job8")] == list(finals._answers)
 
 
 def test_requests_are_counted_from_several_threads() -> None:

@@ -420,7 +420,7 @@ def everything(place: RunningService) -> dict[str, list[str]]:
                             if column != "position"
                         ]
                     )
-                    for page in schema.lines(tx, database.dialect, table)
+                    for page in schema.rows_as_json(tx, database.dialect, table)
                     for line in page
                 ]
                 for table in schema.tables(tx, database.dialect)

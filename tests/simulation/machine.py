@@ -53,7 +53,7 @@ FROZEN_S = 4.5
 START_MS = 1_800_000_000_000
 
 
-class Killed(GreenletExit):
+class Killed(GreenletExit):  # type: ignore[misc]
     """The process was killed inside a transaction; it ends this thread alone, and the next call any other."""
 
 

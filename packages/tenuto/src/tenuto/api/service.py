@@ -43,8 +43,8 @@ class FinalJobCache:
     """Answers about final jobs, by account and job: reading one again costs only a check of the key.
 
     A final state never changes, but a job's content can be erased, and its title with it: this process then
-    drops the answer at once, and other processes, which are not notified, within `KEPT_S`. The number and
-    size of answers are bounded, too; the least recently read one is dropped first. Thread-safe.
+    drops the answer at once, and other processes, which are not notified, within `KEPT_S`. Answers that are
+    older than that are dropped with the next one; their number and size are bounded, too. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -58,16 +58,17 @@ class FinalJobCache:
             if answer is None or until < time.monotonic():
                 return None
             caller.check_job(model)
-            self._answers.move_to_end((caller.account_id, job_id))
         return answer
 
     def keep(self, account_id: str, operation: Operation, answer: bytes) -> None:
         """Cache the answer about a final job."""
         if len(answer) > MAX_ANSWER_BYTES:
             return
+        key, now_s = (account_id, operation.id), time.monotonic()
         with self._lock:
-            self._answers[account_id, operation.id] = (operation.model, answer, time.monotonic() + KEPT_S)
-            if len(self._answers) > MAX_JOBS:
+            self._answers.pop(key, None)
+            self._answers[key] = (operation.model, answer, now_s + KEPT_S)
+            while len(self._answers) > MAX_JOBS or next(iter(self._answers.values()))[2] < now_s:
                 self._answers.popitem(last=False)
 
     def forget(self, account_id: str, job_id: str) -> None:

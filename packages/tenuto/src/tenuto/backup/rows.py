@@ -40,7 +40,7 @@ def dump(database: Database, tx: Transaction, folder: Path) -> tuple[dict[str, T
     damaged = 0
     for table in schema.tables(tx, database.dialect):
         if table.name not in LEFT_OUT:
-            pages = schema.lines(tx, database.dialect, table)
+            pages = schema.rows_as_json(tx, database.dialect, table)
             files[table.name], count = _dump_table(pages, table, path_of(folder, table.name))
             damaged += count
     return files, damaged

@@ -37,7 +37,7 @@ _AS_JSON: Mapping[Dialect, tuple[str, str]] = {
     "sqlite": ("iif(typeof({0}) = 'blob', cast({0} as text), {0})", "json_array({})"),
     "postgresql": ("{0}", "cast(json_build_array({}) as text)"),
 }
-"""A column of text, and a row. SQLite stores bytes in a column of text if a faulty program writes them there."""
+"""A column of text, and a row. SQLite keeps bytes in a column of text if a fault writes them there."""
 
 
 class Table(Struct, frozen=True):
@@ -54,7 +54,7 @@ def tables(tx: Transaction, dialect: Dialect) -> list[Table]:
     return [_table(tx, dialect, row["name"]) for row in tx.all(_TABLES[dialect])]
 
 
-def lines(tx: Transaction, dialect: Dialect, table: Table) -> Iterator[list[str]]:
+def rows_as_json(tx: Transaction, dialect: Dialect, table: Table) -> Iterator[list[str]]:
     """The rows as JSON arrays of their columns' values, page by page, in the order of the primary key.
 
     The database writes the JSON, for less processor time than it takes here. Use it on a snapshot.

@@ -160,12 +160,12 @@ def test_a_field_says_what_it_lacks(visitor: Person) -> None:
     visitor.open("/setup#token")
     page = visitor.page
     name, password = page.get_by_label("Account name"), page.get_by_label("Password")
-    page.get_by_role("button", name="Make the operator").click()
+    page.get_by_role("button", name="Create account").click()
     expect(name).to_be_focused()
     expect(page.get_by_text("Fill this in.")).to_have_count(2)
     name.fill("Clara")
     password.fill("short")
-    page.get_by_role("button", name="Make the operator").click()
+    page.get_by_role("button", name="Create account").click()
     expect(page.get_by_text("At least 10 characters are needed; there are 5.")).to_be_visible()
     page.get_by_role("button", name="Show").click()
 

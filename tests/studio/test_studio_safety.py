@@ -169,6 +169,8 @@ def test_what_a_model_writes_is_never_markup(visitor: Person, member: Cookies) -
     good, bad = "[good](https://example.org/)", "[bad](javascript:document.title='stolen')"
     picture = "![picture](https://example.org/p.png)"
     page.get_by_label("Message").fill(f"**loud** $x^2$ {good} {bad} {picture} {HOSTILE}")
+    # Until the page knows the models, Enter does nothing and the button is disabled.
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
     page.get_by_label("Message").press("Enter")
     words = page.locator(".turn.assistant .words")
     expect(page.locator(".turn.assistant footer")).to_be_visible()

@@ -174,6 +174,7 @@ def _chat(somebody: Person) -> None:
     page.get_by_label("Max tokens").fill("12")
     page.get_by_text("This is a tiny demo model (0.5B, made for code).").wait_for()
     page.get_by_label("Message").fill("Say hello.")
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
     page.get_by_label("Message").press("Enter")
     page.get_by_text(re.compile(r"\d+ prompt \+ \d+ answer tokens")).wait_for(timeout=JOB_MS)
 

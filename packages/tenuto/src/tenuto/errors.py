@@ -7,13 +7,13 @@ code its status.
 import errno
 import os
 import traceback
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import ClassVar
 
-from msgspec import Struct
 
-
-class Fault(Struct, frozen=True):
+@dataclass(frozen=True)
+class Fault:
     """One thing that is wrong with a request: where, which rule, and what would be right."""
 
     param: str

@@ -137,6 +137,7 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ("the answer is not a chat completion", "回答不是对话结果"),
     ("the chat completion has no choices", "对话结果是空的"),
     ("an event of the stream is not JSON", "流中的一个事件不是 JSON"),
+    ("an event of the stream is not a part of a chat completion", "流中的一个事件不是聊天回答的一部分"),
     ("a {0} should be a JSON object", "{0} 应是 JSON 对象"),
     ("a {0} without {1}", "{0} 缺少 {1}"),
     ("{0} did not answer with a list", "{0} 的回答不是列表"),

@@ -8,11 +8,9 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
-from msgspec.structs import asdict
 
 from tenuto.worker.locks import SERVE_LOCK, is_held, machine
 
@@ -22,7 +20,8 @@ if TYPE_CHECKING:
 EVERYWHERE = ("0.0.0.0", "[::]", "::")
 
 
-class ServiceNote(Struct, frozen=True):
+@dataclass(frozen=True)
+class ServiceNote:
     """What `serve` writes once it listens, with the settings that making an account and key needs."""
 
     url: str

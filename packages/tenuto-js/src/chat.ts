@@ -61,6 +61,7 @@ function chunkOf(data: string): ChatChunk {
   } catch (cause) {
     throw new UnexpectedAnswer('an event of the stream is not JSON', { cause })
   }
+  if (typeof chunk !== 'object' || chunk === null) throw new UnexpectedAnswer('an event of the stream is not a part of a chat completion')
   if (chunk.error) throw refusal(503, chunk)
   const choice = chunk.choices?.[0]
   return { content: choice?.delta?.content ?? '', finishReason: choice?.finish_reason ?? null, usage: chunk.usage ?? null }

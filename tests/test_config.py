@@ -110,7 +110,7 @@ def test_a_text_without_quotes_is_explained(tmp_path: Path) -> None:
 
 
 def test_models_that_were_added_are_tables(tmp_path: Path) -> None:
-    """A file of an added model that was edited by hand is a fault like any other."""
+    """A malformed file of an added model is a fault like any other."""
     (tmp_path / "models").mkdir()
     for name, text in (("a", "models = 1"), ("b", '[models]\n"b/c" = 1')):
         (tmp_path / "models" / f"{name}.toml").write_text(text)

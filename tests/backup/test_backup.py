@@ -211,8 +211,8 @@ def test_damaged_bytes_are_named_or_left_out(make_place: MakeService, origin: Or
     assert [blob_id] == restore.verify(tmp_path / "kept").left_out
 
 
-def test_text_that_is_none_does_not_prevent_a_backup(make_place: MakeService, tmp_path: Path) -> None:
-    """A row with bytes that are not UTF-8, or not a text, is backed up with replacements, and said (P21)."""
+def test_damaged_text_does_not_prevent_a_backup(make_place: MakeService, tmp_path: Path) -> None:
+    """Text that is not UTF-8, or bytes in a column of text: invalid bytes are replaced and reported (P21)."""
     place = started(make_place("sqlite"))
     damaged, sound = (place.wait(place.submit(text)) for text in ("One.", "Two."))
     place.stop()
@@ -227,7 +227,7 @@ def test_text_that_is_none_does_not_prevent_a_backup(make_place: MakeService, tm
     kept = checker.rows(rows, "select * from job order by id")
     rows.close()
 
-    assert "1 rows have text that is not UTF-8; its bytes were replaced by U+FFFD" in done.stderr
+    assert "rows with text that is not UTF-8: 1; each invalid byte was replaced by U+FFFD" in done.stderr
     assert [("a\ufffd", "b\ufffd"), ("{}", "Two.")] == [(row["metadata"], row["title"]) for row in kept]
     assert [damaged["id"], sound["id"]] == [row["id"] for row in kept]
 

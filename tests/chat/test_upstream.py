@@ -121,11 +121,11 @@ def test_a_request_is_sent_again_only_when_no_connection_was_made() -> None:
 
 
 def test_a_server_that_drops_packets_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that is not made in time is like one that is refused: 503, and soon not callable."""
+    """A connection that times out counts like a refused one: 503, and soon the model is not callable."""
     monkeypatch.setattr(upstream, "CONNECT_S", 0.2)
     with ExitStack() as stack:
         silent = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):  # Once its queue is full, it drops what would open one more.
+        for _ in range(3):  # Once its backlog is full, the kernel drops further attempts.
             waiting = stack.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(silent.getsockname())

@@ -165,7 +165,7 @@ def test_api_and_worker_run_a_job_together(
 def test_a_service_whose_only_model_is_a_chat_is_ready(
     operator: Operator, start: Start, tmp_path: Path
 ) -> None:
-    """Its worker has registered, although it has nothing to offer."""
+    """Its worker has registered, although it can run no model."""
     fakes = [entry.model for entry in entries(fake=True) if entry.kind != "chat"]
     file = tmp_path / "tenuto.toml"
     file.write_text("\n".join(f'[models."{name}"]\nenabled = false' for name in fakes))

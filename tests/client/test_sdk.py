@@ -293,8 +293,8 @@ def test_another_program_at_the_address_is_told(body: Any) -> None:
 @pytest.mark.parametrize(
     "event", ["5", '{"choices": [5]}', '{"usage": {"total_tokens": 1}}', '{"choices": 5}']
 )
-def test_an_event_that_is_no_part_of_a_chat_is_one_error(event: str) -> None:
-    """Whatever a stream holds, it is one error of ours."""
+def test_a_malformed_event_of_a_chat_is_one_error(event: str) -> None:
+    """Whatever the event contains, the caller gets UnexpectedAnswer."""
     reply = Reply(200, f"data: {event}\n\n".encode(), {"Content-Type": "text/event-stream"})
     with (
         ScriptedService([reply]) as service,

@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tenuto.db import postgres, writer
 from tenuto.db.database import Asking, ConstraintFailed, Database, Row, Transaction
 from tenuto.db.opening import open_database
 from tenuto.errors import NotFound, OperatorError, Unavailable
@@ -128,6 +130,47 @@ def test_what_was_asked_fails_with_its_operation(notes: Database) -> None:
         notes.write(work)
 
     assert ["there"] == ids(notes)
+
+
+def test_a_failure_rolls_back_its_group_and_then_only_itself(
+    notes: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first failure makes its group run again; with savepoints, only the failure is rolled back."""
+    for module in (postgres, writer):
+        monkeypatch.setattr(module, "GROUP_S", 60.0)
+        monkeypatch.setattr(module, "CAREFUL_S", 600.0)
+    runs: Counter[str] = Counter()
+
+    def write(name: str, *, fails: bool = False) -> "asyncio.Future[None]":
+        def operation(tx: Transaction) -> None:
+            runs[name] += 1
+            add(tx, name)
+            if fails:
+                raise LookupError(name)
+
+        return asyncio.ensure_future(notes.write_async(operation))
+
+    async def together(turn: str) -> list[object]:
+        has_begun, may_end = threading.Event(), threading.Event()
+
+        def slow(tx: Transaction) -> None:
+            runs[f"{turn} slow"] += 1
+            add(tx, f"{turn} slow")
+            has_begun.set()
+            may_end.wait(10)
+
+        first = asyncio.ensure_future(notes.write_async(slow))
+        await asyncio.to_thread(has_begun.wait, 10)
+        rest = [write(f"{turn} a"), write(f"{turn} b", fails=True), write(f"{turn} c")]
+        await asyncio.sleep(0)
+        may_end.set()
+        return list(await asyncio.gather(first, *rest, return_exceptions=True))
+
+    results = [[type(result) for result in asyncio.run(together(turn))] for turn in ("1", "2")]
+
+    assert [[type(None), type(None), LookupError, type(None)]] * 2 == results
+    assert {f"{turn} {name}" for turn in ("1", "2") for name in ("slow", "a", "c")} == set(ids(notes))
+    assert {"1 slow": 2, "1 a": 2, "1 b": 2, "1 c": 1, "2 slow": 1, "2 a": 1, "2 b": 1, "2 c": 1} == runs
 
 
 def test_a_failing_operation_fails_alone(notes: Database) -> None:

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -164,45 +163,6 @@ def test_what_undoes_an_operation_of_a_group_is_in_memory(
         return await second
 
     assert [] == asyncio.run(together())
-
-
-def test_a_failure_is_undone_alone_with_and_without_savepoints(
-    notes: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first failure among others makes their group run again; with savepoints, none does."""
-    monkeypatch.setattr(writer, "GROUP_S", 60.0)
-    monkeypatch.setattr(writer, "CAREFUL_S", 600.0)
-    runs: Counter[str] = Counter()
-
-    def write(name: str, *, fails: bool = False) -> asyncio.Future[None]:
-        def operation(tx: Transaction) -> None:
-            runs[name] += 1
-            add(tx, name)
-            if fails:
-                raise LookupError(name)
-
-        return asyncio.ensure_future(notes.write_async(operation))
-
-    async def together(turn: str) -> list[object]:
-        has_begun, may_end = threading.Event(), threading.Event()
-
-        def slow(tx: Transaction) -> None:
-            add(tx, f"{turn} slow")
-            has_begun.set()
-            may_end.wait(10)
-
-        first = asyncio.ensure_future(notes.write_async(slow))
-        await asyncio.to_thread(has_begun.wait, 10)
-        rest = [write(f"{turn} a"), write(f"{turn} b", fails=True), write(f"{turn} c")]
-        await asyncio.sleep(0)
-        may_end.set()
-        return list(await asyncio.gather(first, *rest, return_exceptions=True))
-
-    answers = [[type(answer) for answer in asyncio.run(together(turn))] for turn in ("1", "2")]
-
-    assert [[type(None), type(None), LookupError, type(None)]] * 2 == answers
-    assert {f"{turn} {name}" for turn in ("1", "2") for name in ("slow", "a", "c")} == ids(notes)
-    assert {"1 a": 2, "1 b": 2, "1 c": 1, "2 a": 1, "2 b": 1, "2 c": 1} == runs
 
 
 def test_a_lost_transaction_fails_its_group(notes: Database) -> None:

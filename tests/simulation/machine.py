@@ -54,7 +54,7 @@ START_MS = 1_800_000_000_000
 
 
 class Killed(GreenletExit):  # type: ignore[misc]
-    """The process was killed inside a transaction; it ends this thread alone, and the next call any other."""
+    """The process was killed inside a transaction. Ends this thread; others end at their next call."""
 
 
 @dataclass

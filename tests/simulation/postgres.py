@@ -291,7 +291,7 @@ class PostgresGround:
         self.release()
 
     def end_transactions(self) -> None:
-        """Of processes that stand still: the world is over sooner than the server would do it."""
+        """End the open transactions of frozen processes, as the server would after its idle timeout."""
         for session in self._all:
             if session.user is not None and session.user.in_transaction:
                 session.user.is_lost = True

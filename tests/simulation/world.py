@@ -884,7 +884,7 @@ class World:
             self.mark = event.mark
 
     def _check_followed(self) -> None:
-        """No event has appeared behind where the follower stands, once no transaction is open any more."""
+        """Once all transactions have ended, the follower has seen every event."""
         self.ground.end_transactions()
         while events := feed_store.after(self.ground.tx(), self.mark, 100):
             self._note_events(events)

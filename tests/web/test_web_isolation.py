@@ -179,8 +179,8 @@ def _rows(studio: Studio) -> list[str]:
     return found
 
 
-def test_openais_paths_are_gone_from_the_studio_too(open_studio: Open) -> None:
-    """`openai_routes = "off"` takes them away wherever they are."""
+def test_openais_paths_are_off_under_web_too(open_studio: Open) -> None:
+    """`openai_routes = "off"` removes them there as well."""
     studio = open_studio(registration="open", openai_routes="off")
     person = studio.person("owner")
 

@@ -76,7 +76,7 @@ def current_url(base_url: str | None, environment: Mapping[str, str] = os.enviro
 
 
 def chosen_url(base_url: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The address that is given, set, or of the last login; None: none was chosen."""
+    """The address from the argument, the environment or the last login; None if none of them has one."""
     url = base_url or environment.get(BASE_URL) or _read(environment).get("current")
     return checked_url(url) if url else None
 

@@ -55,7 +55,7 @@ def _labelled(segment: Json, segments: list[Json]) -> str:
 def _cue(segment: Json) -> str:
     text = html.escape(" ".join(segment["text"].split()), quote=False)
     speaker = segment.get("speaker")
-    return f"<v {html.escape(speaker, quote=False)}>{text}" if speaker else text
+    return f"<v {html.escape(str(speaker), quote=False)}>{text}" if speaker else text
 
 
 def _time(segment: Json, name: str, point: str) -> str:

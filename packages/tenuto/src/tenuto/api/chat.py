@@ -172,7 +172,7 @@ async def _gone(call: Call) -> None:
     """Return when the client goes away.
 
     This includes half-closing: the client may have left altogether, which only a write would show, and a
-    generation costs too much to continue for nobody.
+    generation costs too much to continue without a reader.
     """
     closed: asyncio.Event | None = call.scope.get("half_closed")
     ends = [call.gone()] if closed is None else [call.gone(), closed.wait()]

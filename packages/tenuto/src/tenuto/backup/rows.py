@@ -22,7 +22,7 @@ from tenuto.errors import OperatorError
 
 LEFT_OUT = frozenset({"migration", "worker", "worker_model", "backup", "queue_room", "store", "span_export"})
 """Migrations are in the manifest; workers, backups and exports belong to processes; the store is that of the
-old place; the room in queues is counted anew."""
+old place; the room in queues is counted again."""
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """No row that the service writes comes close to this."""
@@ -34,7 +34,7 @@ BATCH_BYTES = 4 * 1024 * 1024
 def dump(database: Database, tx: Transaction, folder: Path) -> tuple[dict[str, TableFile], int]:
     """Write every table to a file of its own, durably; `tx` is a snapshot.
 
-    Also returns how many rows had text that is not UTF-8; it was replaced by U+FFFD.
+    Also returns the number of rows with text that is not UTF-8, in which U+FFFD replaces each invalid byte.
     """
     files: dict[str, TableFile] = {}
     damaged = 0

@@ -76,7 +76,7 @@ def take(
         applied, tables, not_text = database.snapshot(lambda tx: _dump(database, tx, place))
         tell(f"{sum(table.rows for table in tables.values())} rows of {len(tables)} tables")
         if not_text:
-            tell(f"{not_text} rows have text that is not UTF-8; its bytes were replaced by U+FFFD")
+            tell(f"rows with text that is not UTF-8: {not_text}; each invalid byte was replaced by U+FFFD")
         failpoints.hit("backup.after_rows")
         copied, damaged = _copy_all(blobs, place, watch, tell)
         _refuse_damaged(damaged, leave_out_damaged)

@@ -376,7 +376,7 @@ class Connection:
         if state in (_SERIALIZATION_FAILURE, _DEADLOCK):
             explained = Collision(str(error))
         elif error.diag.source_function == _PLAN_CHECK:
-            # A later version has added columns since `select *` was prepared: prepared anew, it runs.
+            # A later version has added columns since `select *` was prepared: prepared again, it runs.
             self._prepared.clear()
             explained = Collision(str(error))
         elif state.startswith(_CONSTRAINT):

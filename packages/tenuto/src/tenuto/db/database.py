@@ -140,8 +140,8 @@ class Database(Protocol):
     async def write_async(self, operation: Callable[[Transaction], T], *, account_id: str = "") -> T:
         """`write` for the event loop. A cancelled caller's operation may still be carried out.
 
-        `account_id`: whose rows it changes. On PostgreSQL, one process runs writes of different accounts at
-        the same time, but those of one account one after another, so that they never wait for its locks.
+        `account_id`: the account whose rows it changes. On PostgreSQL, a process may run writes of different
+        accounts at the same time; those of one account run in sequence, so they never wait for its locks.
         """
 
     def wake(self, topic: str) -> None:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 # Threads compete for the interpreter: with four, a poll costs two thirds of what it does with eight.
 CONNECTIONS = 4
-# A queue this long is no momentary peak: long statements block the others, and more connections are opened.
+# A queue this long is not a momentary peak: long statements block others, and more connections are opened.
 BACKLOG = 16
 MOST_CONNECTIONS = 12
 WAITING_LIMIT = 10_000
@@ -46,7 +46,7 @@ FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 2.0
 CLOSE_S = 15.0
 
-# Each commits the writes of some accounts: while one waits for the server, another makes its statements.
+# Each commits the writes of some of the accounts; while one waits for the server, another can send.
 GROUPS = 4
 GROUP_OPERATIONS = 64
 GROUP_S = 0.005
@@ -366,8 +366,8 @@ class Groups:
                     self._run(connection, following, is_careful=is_careful)
 
     def _run(self, connection: Connection, pending: Pending, *, is_careful: bool) -> None:
-        """Runs one more operation in the group's transaction. Its own exception rolls back that operation if
-        it has a savepoint, else the group."""
+        """Runs one more operation in the group's transaction. If it fails, only its writes are rolled back
+        if it has a savepoint, and the whole group otherwise."""
         if is_careful:
             connection.send("savepoint operation", {})
         try:

@@ -37,7 +37,7 @@ _AS_JSON: Mapping[Dialect, tuple[str, str]] = {
     "sqlite": ("iif(typeof({0}) = 'blob', cast({0} as text), {0})", "json_array({})"),
     "postgresql": ("{0}", "cast(json_build_array({}) as text)"),
 }
-"""A column of text, and a row. SQLite keeps bytes in a column of text if a fault writes them there."""
+"""The expressions for a column of text and for a row. A damaged SQLite column of text may hold bytes."""
 
 
 class Table(Struct, frozen=True):
@@ -57,7 +57,7 @@ def tables(tx: Transaction, dialect: Dialect) -> list[Table]:
 def rows_as_json(tx: Transaction, dialect: Dialect, table: Table) -> Iterator[list[str]]:
     """The rows as JSON arrays of their columns' values, page by page, in the order of the primary key.
 
-    The database writes the JSON, for less processor time than it takes here. Use it on a snapshot.
+    The database makes the JSON, which takes less processor time than making it here. Use it on a snapshot.
     """
     assert table.key, f"{table.name} has no primary key to continue from"
     key = ", ".join(map(_quoted, table.key))

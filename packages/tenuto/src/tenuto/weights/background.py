@@ -96,7 +96,7 @@ class BackgroundPull:
             for line in process.stdout:
                 try:
                     told = json.loads(line)
-                except ValueError:  # It died in the middle of a line.
+                except ValueError:  # The child died in the middle of a line.
                     continue
                 reason = told.pop("reason", reason)
                 self._note(process, **told)

@@ -18,14 +18,18 @@ import pytest
 
 from engines.adapters.drawing import Drawing, pixels
 from servers.service import RunningService
-from tenuto.hosts.host import Cancelled, HostNotReady
+from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
 from tenuto.media.png import read_png
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
 PYTHON = os.environ.get("ADAPTERS_PYTHON", str(ROOT / ".venv" / "adapters" / "bin" / "python"))
 SIGNATURES = HERE.parent / "signatures.toml"
-SMALL = "options.dtype = 'float32'\noptions.device = 'cpu'\n"
+DEVICE = os.environ.get("ADAPTERS_DEVICE", "cpu")
+"""`cuda` where there is a GPU."""
+SMALL = f"options.dtype = 'float32'\noptions.device = '{DEVICE}'\n"
+
+needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="no GPU: ADAPTERS_DEVICE=cuda where there is one")
 
 
 @pytest.fixture(scope="session")
@@ -102,6 +106,81 @@ def test_a_prompt_that_is_cut_is_told(turbo: Drawing) -> None:
 
     assert 1 == len(result.metadata["warnings"])
     assert "the model reads 512" in result.metadata["warnings"][0]
+
+
+@needs_gpu
+def test_a_gpu_draws_what_a_processor_draws(pipelines: Path, turbo: Drawing) -> None:
+    """The noise of a seed is the same everywhere; what is rounded otherwise changes no pixel by more than a
+    few of 255 steps."""
+    processor = Drawing(
+        "diffusers-z-image-turbo", PYTHON, pipelines / "z-image", SMALL.replace(DEVICE, "cpu")
+    )
+    try:
+        drawn, expected = pixels(turbo.draw()), pixels(processor.draw())
+    finally:
+        processor.host.close()
+
+    assert np.abs(drawn.astype(int) - expected).max() <= 4
+
+
+@needs_gpu
+@pytest.mark.parametrize("offload", ["model", "sequential"])
+def test_a_pipeline_larger_than_the_gpu_is_moved_in_parts(
+    pipelines: Path, turbo: Drawing, offload: str
+) -> None:
+    """The same picture, only later."""
+    drawing = Drawing(
+        "diffusers-z-image-turbo", PYTHON, pipelines / "z-image", f"{SMALL}options.offload = '{offload}'\n"
+    )
+    try:
+        assert np.abs(pixels(drawing.draw()).astype(int) - pixels(turbo.draw())).max() <= 1
+        assert np.abs(pixels(drawing.draw()).astype(int) - pixels(turbo.draw())).max() <= 1
+    finally:
+        drawing.host.close()
+
+
+@needs_gpu
+def test_the_defaults_of_the_adapter_draw_on_a_gpu(pipelines: Path) -> None:
+    """The first GPU and bfloat16, as for whoever sets neither."""
+    drawing = Drawing("diffusers-z-image-turbo", PYTHON, pipelines / "z-image")
+    try:
+        assert "cuda" == drawing.host.load()["device"]
+        assert pixels(drawing.draw()).std() > 1
+    finally:
+        drawing.host.close()
+
+
+@needs_gpu
+def test_a_full_gpu_costs_a_try_and_no_more(turbo: Drawing) -> None:
+    """Another program takes the memory, so the picture is not drawn, and may be tried again. Once there is
+    room, the same process draws it."""
+    expected = turbo.draw(width=1024, height=1024).content
+    pid = turbo.host.pid
+    program = (
+        "import sys, torch\n"
+        "held = []\n"
+        "for size in (2**30, 2**26, 2**22):\n"
+        "    try:\n"
+        "        while True:\n"
+        "            held.append(torch.empty(size, dtype=torch.uint8, device='cuda'))\n"
+        "    except torch.OutOfMemoryError:\n"
+        "        pass\n"
+        "print('full', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [PYTHON, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert "full\n" == other.stdout.readline()
+        with pytest.raises(EngineFailed) as caught:
+            turbo.draw(width=2048, height=2048)
+        other.communicate()
+
+    assert "too little memory" in caught.value.message
+    assert caught.value.transient
+    assert expected == turbo.draw(width=1024, height=1024).content
+    assert pid == turbo.host.pid
 
 
 @pytest.mark.parametrize(

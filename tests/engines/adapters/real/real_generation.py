@@ -20,6 +20,7 @@ from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec
 
 HERE = Path(__file__).parent
 PYTHON = os.environ.get("ADAPTERS_PYTHON", str(HERE.parents[3] / ".venv" / "adapters" / "bin" / "python"))
+DEVICE = os.environ.get("ADAPTERS_DEVICE", "cpu")
 SOUND = tone(300, 3)
 TOKENS = 40
 """What the small model makes; the adapter would allow 1,096."""
@@ -35,8 +36,17 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Adapted]:
     manifest = adapters()["vibevoice-asr"]
     chosen = {key: option.default for key, option in manifest.options.items()}
     told = {"model": manifest.model, "model_revision": "r1", "weights": {}, "threads": 2}
-    options = {**told, **chosen, "model_dir": str(folder), "device": "cpu"}
-    host = ChildHost(EngineSpec(manifest.engine, str(python), options, load_timeout_s=300))
+    options = {**told, **chosen, "model_dir": str(folder), "device": DEVICE}
+    host = ChildHost(
+        EngineSpec(
+            manifest.engine,
+            str(python),
+            options,
+            installed=True,
+            folder=manifest.folder,
+            load_timeout_s=300,
+        )
+    )
     host.load()
     yield Adapted(host, folder)
     host.close()

@@ -32,7 +32,6 @@ PROGRAMS = ROOT / "bench" / "peers"
 MISSING = "not measured: `make bench` installs it (`requirements/peers.txt`)"
 THREADS = min(2, os.cpu_count() or 1)
 LOADS, ROUNDS = 3, 3
-RUNTIMES = {"ONNX Runtime": "onnxruntime", "OpenVINO": "openvino"}
 VOICE = "af_heart"
 SHORT = "Hold the note for its full value."
 TEXTS = (SHORT, TEXT[: TEXT.index(" Later")], TEXT)
@@ -93,7 +92,7 @@ def _speech(folder: Path) -> list[Row]:
     np.savez(folder / "voices.npz", **voices)
     model = {"model": str(cache / SPEAKING[0]), "voices": str(folder / "voices.npz"), "voice": VOICE}
     contestants = [
-        *map(own_speech, RUNTIMES),
+        own_speech(),
         _peer("kokoro-onnx", "with_kokoro_onnx.py", model),
     ]
     figures = in_turns(contestants, [{"text": text} for text in TEXTS], {"text": SHORT})
@@ -133,8 +132,8 @@ def _recognition(folder: Path) -> list[Row]:
     return rows("recognition, Whisper base in 8 bits, people reading English", figures, errors)
 
 
-def own_speech(runtime: str) -> Contestant:
-    """Our engine on one of the RUNTIMES."""
+def own_speech() -> Contestant:
+    """Our engine."""
     from quality.recordings import SPEAKING
 
     parameters = {
@@ -146,7 +145,7 @@ def own_speech(runtime: str) -> Contestant:
         "max_text_tokens_per_segment": 120,
         "text_normalization": True,
     }
-    return _own(f"ours on {runtime}", "kokoro", SPEAKING, parameters, runtime=RUNTIMES[runtime])
+    return _own("ours", "kokoro", SPEAKING, parameters)
 
 
 def _own(

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple
 
-from bench.libraries import RUNTIMES, SHORT, THREADS, Figures, Program, loaded, own_speech
+from bench.libraries import SHORT, THREADS, Figures, Program, loaded, own_speech
 from bench.report import Row
 from servers.postgres import PostgresServer
 
@@ -35,11 +35,11 @@ class Round(NamedTuple):
 
 def measure(postgres: PostgresServer | None) -> list[Row]:
     """No database is asked, so they are measured once."""
-    return [] if postgres is not None else [row for name in RUNTIMES for row in _rows(name)]
+    return [] if postgres is not None else _rows()
 
 
-def _rows(name: str) -> list[Row]:
-    whole = own_speech(name)
+def _rows() -> list[Row]:
+    whole = own_speech()
     half = replace(whole, options=whole.options | {"threads": max(1, THREADS // AT_ONCE)})
     with ExitStack() as stack:
         one, shared, *halves = (
@@ -53,7 +53,7 @@ def _rows(name: str) -> list[Row]:
             for way, programs in ways.items():
                 rounds[way].append(_round(programs, number, AT_ONCE if programs == [shared] else 1))
         peaks = {way: sum(program.peak_mib() for program in programs) for way, programs in ways.items()}
-    return [_row(f"{name}, {way}", rounds[""], rounds[way], peaks[""], peaks[way]) for way in ways if way]
+    return [_row(way, rounds[""], rounds[way], peaks[""], peaks[way]) for way in ways if way]
 
 
 def _row(name: str, singles: list[Round], doubles: list[Round], peak: float, peak_2: float) -> Row:
@@ -65,7 +65,7 @@ def _row(name: str, singles: list[Round], doubles: list[Round], peak: float, pea
         for rounds in (singles, doubles)
     )
     return Row(
-        f"{SENTENCES} waiting sentences, {name} with two at once, beside one by one",
+        f"{SENTENCES} waiting sentences, {name}, two at once, beside one by one",
         f"{gain:.2f} × as fast",
         reason=f"{THREADS} threads in all; median of {PAIRS} pairs in turns; processor time {cpu_2:.1f} s "
         f"beside {cpu:.1f} s; until the median sentence {latency_2:.1f} s beside {latency:.1f} s; "

@@ -155,11 +155,11 @@ def test_an_entry_is_the_manifest_with_the_operators_words() -> None:
 
 def test_an_offered_engine_named_as_the_adapter_takes_its_options() -> None:
     """Without a table it has its defaults; the table changes nothing else of what the engine is given."""
-    table = KOKORO + 'options = { runtime = "auto" }'
+    table = KOKORO + "options = { concurrency = 2 }"
     entry = models(settings(table))["hexgrad/Kokoro-82M"].entry
     offered = manifests.here().manifests["kokoro"]
 
-    assert ("auto", "onnxruntime") == (entry.options["runtime"], offered.options["runtime"].default)
+    assert (2, 1) == (entry.options["concurrency"], offered.options["concurrency"].default)
     assert (offered.weights, offered.revision) == (entry.weights, entry.revision)
 
 

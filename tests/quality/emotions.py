@@ -1,6 +1,6 @@
 """What emotion, pace and streaming do to speech, measured on its samples.
 
-    python -m tests.quality.emotions [--write] [--only zh,en] [--each 4] [--runtime openvino]
+    python -m tests.quality.emotions [--write] [--only zh,en] [--each 4]
 
 Sentences are the shortest of sentences.tsv; none was used to fit the engine's directions. Exits with 1 when a
 target is missed.
@@ -28,7 +28,6 @@ from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE as EMBEDDED_RATE
 from tenuto_engine_kit.speaker_embedding import SpeakerEncoder
 from tenuto_kokoro import KokoroEngine, audio, prosody
 from tenuto_kokoro.emotion import EMOTIONS, SHIFTS
-from tenuto_kokoro.runtimes import ONNXRUNTIME, OPENVINO
 
 from . import document
 from .read_back import CACHE, PARAMETERS, WEIGHTS, QuietRun, Sentence, heard, read_sentences
@@ -70,9 +69,9 @@ class Spoken:
 class Studio:
     """The engine and the judges, loaded once."""
 
-    def __init__(self, runtime: str) -> None:
+    def __init__(self) -> None:
         weights = {name: str(CACHE / name) for name in WEIGHTS}
-        self.engine = KokoroEngine({"weights": weights, "runtime": runtime})
+        self.engine = KokoroEngine({"weights": weights})
 
     @cached_property
     def whisper(self) -> WhisperModel:
@@ -285,7 +284,7 @@ SECTIONS: dict[str, Callable[[Studio, list[Sentence]], tuple[list[str], bool]]] 
 def measured(arguments: argparse.Namespace) -> Iterator[bool]:
     """Whether each section is good, printed and written where asked."""
     all_sentences = read_sentences(Path(__file__).with_name("sentences.tsv"))
-    studio = Studio(arguments.runtime)
+    studio = Studio()
     sentences = chosen(all_sentences, arguments.only.split(","), arguments.each)
     for title in arguments.sections.split(","):
         lines, is_good = SECTIONS[title](studio, sentences)
@@ -302,7 +301,6 @@ def main() -> int:
     parser.add_argument("--only", default="zh,en,ja,es,ar", help="languages, parted by commas")
     parser.add_argument("--each", type=int, default=4, help="sentences of each language")
     parser.add_argument("--sections", default=",".join(SECTIONS), help="which, parted by commas")
-    parser.add_argument("--runtime", choices=(ONNXRUNTIME, OPENVINO), default=ONNXRUNTIME)
     return 0 if all(list(measured(parser.parse_args()))) else 1
 
 

@@ -1,7 +1,7 @@
 """How like the speaker the engine sounds when a job names a recorded voice, and whether it can still be
 understood: nine people, none of whom had a part in fitting the engine.
 
-    python -m tests.quality.likeness [--write] [--runtime openvino]
+    python -m tests.quality.likeness [--write]
 
 Likeness is the cosine of the speaker encoder's embeddings of the recording and of the speech. The encoder is
 the engine's own, so the figure tells how well the mapping does what it is for; whether each is more like its
@@ -27,7 +27,6 @@ from faster_whisper import WhisperModel
 from tenuto.weights.cache import default_cache
 from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
 from tenuto_kokoro import KokoroEngine
-from tenuto_kokoro.runtimes import ONNXRUNTIME, OPENVINO
 
 from .document import write_section
 from .read_back import PARAMETERS, WEIGHTS, QuietRun, heard, read_sentences
@@ -64,9 +63,9 @@ class Imitation:
 class Studio:
     """The engine, the encoder and the judge."""
 
-    def __init__(self, model: WhisperModel, runtime: str) -> None:
+    def __init__(self, model: WhisperModel) -> None:
         weights = {name: str(CACHE / name) for name in WEIGHTS}
-        self._engine = KokoroEngine({"weights": weights, "runtime": runtime})
+        self._engine = KokoroEngine({"weights": weights})
         self._encoder = SpeakerEncoder(CACHE / "resemblyzer.pt")
         self._model = model
         self._sentences = {
@@ -106,9 +105,9 @@ def recordings() -> dict[str, bytes]:
     return found
 
 
-def section(model: WhisperModel, runtime: str) -> tuple[list[str], bool]:
+def section(model: WhisperModel) -> tuple[list[str], bool]:
     """The document's lines, and whether every target is met."""
-    studio, people = Studio(model, runtime), recordings()
+    studio, people = Studio(model), recordings()
     known = {person: studio.embedding(recording) for person, recording in people.items()}
     plain = studio.imitations("original", None)
     made = [one for person, recording in people.items() for one in studio.imitations(person, recording)]
@@ -151,10 +150,9 @@ def main() -> int:
     """Measure, print, and write the section where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write the section into docs/quality.md")
-    parser.add_argument("--runtime", choices=(ONNXRUNTIME, OPENVINO), default=ONNXRUNTIME)
     arguments = parser.parse_args()
     model = WhisperModel(str(CACHE / "whisper-base"), device="cpu", compute_type="int8", cpu_threads=2)
-    lines, good = section(model, arguments.runtime)
+    lines, good = section(model)
     print("\n".join(lines))
     if arguments.write:
         write_section("Voices from recordings", [*INTRODUCTION.splitlines(), "", *lines])

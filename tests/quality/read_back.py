@@ -1,12 +1,12 @@
 """How well the speech engine speaks: Whisper base writes down what it says, and what it wrote is compared
 with what should have been said, as both sound.
 
-    python -m tests.quality.read_back [--write] [--sentences FILE] [--only zh,ar] [--runtime openvino]
+    python -m tests.quality.read_back [--write] [--sentences FILE] [--only zh,ar]
 
 Sentences stand in sentences.tsv: language, text, and its sounds written by hand (numbers written out;
 Japanese in kana as pronounced). They were not used for tuning the engine. new_sentences.tsv has more in four
-languages, to compare runtimes by: their sounds are taken from the text. Exits with 1 when a language
-misses its target.
+languages, to compare changes of the engine by: their sounds are taken from the text. Exits with 1 when a
+language misses its target.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from faster_whisper import WhisperModel
 
 from tenuto.weights.cache import default_cache
 from tenuto_kokoro import KokoroEngine
-from tenuto_kokoro.runtimes import ONNXRUNTIME, OPENVINO
 from tenuto_kokoro.styles import ORIGINAL_VOICES
 
 from .document import write_head
 from .sounding import error_rate, sounding
+
+if TYPE_CHECKING:
+    from faster_whisper import WhisperModel
 
 ROOT = Path(__file__).parents[2]
 CACHE = default_cache()
@@ -104,9 +105,9 @@ def read_sentences(path: Path) -> list[Sentence]:
     return [Sentence(*line.split("\t")) for line in path.read_text("utf-8").splitlines() if line]
 
 
-def speak_all(texts: list[tuple[str, str, dict[str, Any]]], runtime: str) -> list[Speech]:
+def speak_all(texts: list[tuple[str, str, dict[str, Any]]]) -> list[Speech]:
     """Speak every text in one engine, as a host would; runs in a process of its own to measure its memory."""
-    engine = KokoroEngine({"weights": {name: str(CACHE / name) for name in WEIGHTS}, "runtime": runtime})
+    engine = KokoroEngine({"weights": {name: str(CACHE / name) for name in WEIGHTS}})
     for lang in dict.fromkeys(lang for lang, _, _ in texts):  # dictionaries load before the clock runs
         engine.run(
             QuietRun({**PARAMETERS, "lang": lang, "text": next(t for at, t, _ in texts if at == lang)})
@@ -153,9 +154,7 @@ def flaws(speech: Speech) -> list[str]:
     return found
 
 
-def table(
-    sentences: list[Sentence], model: WhisperModel, runtime: str, *, show: bool
-) -> tuple[list[str], bool]:
+def table(sentences: list[Sentence], model: WhisperModel, *, show: bool) -> tuple[list[str], bool]:
     """The table's lines, and whether every target is met."""
     langs = list(dict.fromkeys(sentence.lang for sentence in sentences))
     joined: dict[str, Any] = {"interval_silence": 0, "max_text_tokens_per_segment": 60}
@@ -164,7 +163,7 @@ def table(
         (lang, " ".join(at.text for at in sentences if at.lang == lang)[:300], joined) for lang in langs
     ]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        spoken = pool.submit(speak_all, texts, runtime).result()
+        spoken = pool.submit(speak_all, texts).result()
     lines = [
         "| language | voice | error, median | error, mean | target | RTF, median | CPU s per s | flaws |",
         "|---|---|---|---|---|---|---|---|",
@@ -219,16 +218,17 @@ duration of the speech, so it depends on what else runs on the machine.
 
 def main() -> int:
     """Measure, print the table, and write it where asked."""
+    from faster_whisper import WhisperModel
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", action="store_true", help="write docs/quality.md")
     parser.add_argument("--sentences", type=Path, default=Path(__file__).with_name("sentences.tsv"))
     parser.add_argument("--only", default=",".join(TARGETS), help="languages, parted by commas")
-    parser.add_argument("--runtime", choices=(ONNXRUNTIME, OPENVINO), default=ONNXRUNTIME)
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
     sentences = [at for at in read_sentences(arguments.sentences) if at.lang in wanted]
     model = WhisperModel(str(CACHE / "whisper-base"), device="cpu", compute_type="int8", cpu_threads=2)
-    lines, good = table(sentences, model, arguments.runtime, show=True)
+    lines, good = table(sentences, model, show=True)
     print("\n".join(lines))
     if arguments.write:
         write_head(document(lines))

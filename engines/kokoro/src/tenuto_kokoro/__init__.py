@@ -18,7 +18,6 @@ from tenuto_engine import InputError, Result, Run
 from . import audio, emotion, pace
 from .cutting import Segment, Unit, segments, shared
 from .languages import Languages, languages_of
-from .runtimes import ONNXRUNTIME
 from .styles import Style
 from .synthesis import Synthesis
 from .voices import Voices
@@ -95,12 +94,7 @@ class KokoroEngine:
         weights = {name: Path(path) for name, path in options["weights"].items()}
         threads = int(options.get("threads") or min(THREADS, os.cpu_count() or 1))
         self._revision = str(options.get("model_revision", ""))
-        self._synthesis = Synthesis(
-            weights["kokoro-v1.0-int8.onnx"],
-            weights["kokoro-vocabulary"],
-            threads,
-            str(options.get("runtime") or ONNXRUNTIME),
-        )
+        self._synthesis = Synthesis(weights["kokoro-v1.0-int8.onnx"], weights["kokoro-vocabulary"], threads)
         self._voices = Voices(weights["kokoro-voices"], weights["resemblyzer.pt"])
         self._languages = Languages(weights["text2tashkeel"])
         self._reading = threading.Lock()

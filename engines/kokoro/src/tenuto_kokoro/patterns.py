@@ -1,5 +1,5 @@
 """The patterns that the model's file is made of, recognised among its nodes: products of 8-bit integers with
-what becomes of them, and normalisations written out. Knows no runtime.
+what becomes of them, and normalisations written out.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ class Product:
     """An operation on integers, and what the file makes of its result."""
 
     operation: Node
-    scale: str
-    """Of the weights."""
     scales: str
     """Of the input and the weights, multiplied."""
     bias: str | None
@@ -53,8 +51,7 @@ class Patterns:
         (end,) = self.users[after.outputs[0]]
         (scales,) = (self.makers[name] for name in end.inputs if name != after.outputs[0])
         assert end.type == scales.type == "Mul", end
-        (scale,) = (name for name in scales.inputs if name not in self.makers)
-        return end, Product(operation, scale, scales.outputs[0], bias)
+        return end, Product(operation, scales.outputs[0], bias)
 
     def normalisations(self, division: Node) -> Iterator[tuple[Node, Normalisation]]:
         """Those that a division belongs to, each with the node that ends it: none if it is another division,

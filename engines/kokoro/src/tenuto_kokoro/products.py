@@ -7,7 +7,7 @@
   writes out in seven passes over memory, is one operation. That changes the rounding of floats. The encoder,
   which decides on durations and melody, gives what the file gives, to the bit.
 
-Knows the file's patterns, and no runtime.
+Knows the file's patterns.
 """
 
 from __future__ import annotations

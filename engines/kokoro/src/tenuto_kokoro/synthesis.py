@@ -10,27 +10,22 @@ import numpy.typing as npt
 
 from tenuto_engine import EngineError
 
-from . import runtimes
 from .audio import Samples
-from .runtimes import DURATIONS, Feed
+from .model import RUNTIME, Feed, Model
 from .styles import Style
-
-__all__ = ["DURATIONS", "Synthesis"]
 
 
 class Synthesis:
     """A loaded model. `speak` may be called as often as wished, from several threads at once."""
 
-    def __init__(
-        self, model: Path, vocabulary: Path, threads: int, runtime: str = runtimes.ONNXRUNTIME
-    ) -> None:
-        self._runtime, self._reason = runtimes.loaded(model, threads, runtime)
+    def __init__(self, model: Path, vocabulary: Path, threads: int) -> None:
+        self._model = Model(model, threads)
         self._vocabulary: dict[str, int] = json.loads(vocabulary.read_text("utf-8"))["vocab"]
 
     @property
     def runtime(self) -> str:
-        """The library that runs the model, and the reason if it is not the faster one that was asked for."""
-        return f"{self._runtime.name}: {self._reason}" if self._reason else self._runtime.name
+        """The library that runs the model, and why each load optimises it, if it does."""
+        return f"{RUNTIME}: {self._model.reason}" if self._model.reason else RUNTIME
 
     def known(self, phonemes: str) -> str:
         """The symbols that the model has."""
@@ -38,7 +33,7 @@ class Synthesis:
 
     def speak(self, phonemes: str, style: Style, speed: float) -> Samples:
         """Say known symbols (1 to 505 of them). `speed` 2 halves the durations."""
-        samples: Samples = self._runtime.samples(self._feed(phonemes, style, speed)).reshape(-1)
+        samples: Samples = self._model.samples(self._feed(phonemes, style, speed)).reshape(-1)
         if not np.isfinite(samples).all():
             raise EngineError(
                 "invalid_output", "The model returned samples that are not numbers.", transient=True
@@ -47,7 +42,7 @@ class Synthesis:
 
     def durations(self, phonemes: str, style: Style) -> npt.NDArray[np.float32]:
         """How many frames each symbol would last at speed 1, unrounded, with the silence before and after."""
-        found: npt.NDArray[np.float32] = self._runtime.durations(self._feed(phonemes, style, speed=1))[0]
+        found: npt.NDArray[np.float32] = self._model.durations(self._feed(phonemes, style, speed=1))[0]
         return found
 
     def _feed(self, phonemes: str, style: Style, speed: float) -> Feed:

@@ -1,43 +1,26 @@
-"""What a runtime compiled, kept for the next load: whole or not at all."""
+"""What takes long to make, kept for the next load: whole or not at all."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tenuto_kokoro.compiled import ABANDONED_S, HASH_BYTES, MOST_FILES, SUFFIX, Content, Kept
+from tenuto_kokoro.kept import ABANDONED_S, HASH_BYTES, MOST_FILES, SUFFIX, Kept
 
 DEPENDS_ON = ["weights", "1.0", "avx2"]
-BYTES = bytes(range(256)) * 40
+CONTENT = memoryview(bytes(range(256)) * 40)
 WRITERS = 4
 WRITE = """
 import sys
 from pathlib import Path
-import numpy as np
-from tenuto_kokoro.compiled import Content, Kept
-content = Content(np.full(1 << 20, 7, np.uint8))
+from tenuto_kokoro.kept import Kept
+content = memoryview(bytes(1 << 20))
 for _ in range(20):
     Kept(Path(sys.argv[1]), ["shared"]).write(content)
     assert Kept(Path(sys.argv[1]), ["shared"]).read() is not None
 """
-
-
-def content(data: bytes = BYTES) -> Content:
-    return Content(np.frombuffer(data, np.uint8))
-
-
-def read(kept: Kept) -> bytes | None:
-    """Also after its pages were given back."""
-    found = kept.read()
-    if found is None:
-        return None
-    before = found.array.tobytes()
-    found.release()
-    assert before == found.array.tobytes()
-    return before
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -45,27 +28,27 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     kept = Kept(tmp_path / "folder", DEPENDS_ON)
     assert kept.read() is None
     for _ in range(2):
-        kept.write(content())
+        kept.write(CONTENT)
 
-    assert BYTES == read(Kept(tmp_path / "folder", DEPENDS_ON))
+    assert CONTENT == Kept(tmp_path / "folder", DEPENDS_ON).read()
     assert [kept.path] == list((tmp_path / "folder").iterdir())
 
 
 def test_other_circumstances_have_a_content_of_their_own(tmp_path: Path) -> None:
     """Another processor or version; its file under this name is not taken for this one's either."""
     mine, other = Kept(tmp_path, DEPENDS_ON), Kept(tmp_path, ["weights", "1.1", "avx2"])
-    other.write(content())
+    other.write(CONTENT)
     assert mine.read() is None
     other.path.rename(mine.path)
 
-    assert read(mine) is None
+    assert mine.read() is None
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "only a hash", "longer", "first", "middle", "hash"])
 def test_a_damaged_file_is_not_read(tmp_path: Path, damage: str) -> None:
     """Wherever the damage is; the next write replaces it."""
     kept = Kept(tmp_path, DEPENDS_ON)
-    kept.write(content())
+    kept.write(CONTENT)
     whole = bytearray(kept.path.read_bytes())
     at = {"first": 0, "middle": len(whole) // 2, "hash": len(whole) - 1}
     sizes = {"cut": len(whole) - 1, "empty": 0, "only a hash": HASH_BYTES - 1}
@@ -73,9 +56,9 @@ def test_a_damaged_file_is_not_read(tmp_path: Path, damage: str) -> None:
         whole[at[damage]] ^= 1
     kept.path.write_bytes(whole[: sizes.get(damage)] + (b"\0" if damage == "longer" else b""))
     assert kept.read() is None
-    kept.write(content())
+    kept.write(CONTENT)
 
-    assert BYTES == read(kept)
+    assert CONTENT == kept.read()
 
 
 def test_processes_may_write_at_once(tmp_path: Path) -> None:
@@ -93,11 +76,11 @@ def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """By the operating system's error; a file that could not be finished is removed."""
     (tmp_path / "a file").write_bytes(b"")
     with pytest.raises(OSError):
-        Kept(tmp_path / "a file", DEPENDS_ON).write(content())
+        Kept(tmp_path / "a file", DEPENDS_ON).write(CONTENT)
     kept = Kept(tmp_path, DEPENDS_ON)
     kept.path.mkdir()
     with pytest.raises(OSError):
-        kept.write(content())
+        kept.write(CONTENT)
 
     assert {"a file", kept.path.name} == {path.name for path in tmp_path.iterdir()}
 
@@ -106,15 +89,15 @@ def test_what_was_not_used_for_long_is_removed(tmp_path: Path) -> None:
     """Reading is use. So is what processes left that died while they wrote."""
     every = [Kept(tmp_path, [str(number)]) for number in range(MOST_FILES + 1)]
     for age, kept in enumerate(every[:-1], 1):
-        kept.write(content())
+        kept.write(CONTENT)
         os.utime(kept.path, (now := kept.path.stat().st_mtime - 60 * age, now))
     left, recent = tmp_path / "left.partial", tmp_path / "recent.partial"
     for path, age in ((left, ABANDONED_S + 60), (recent, 0)):
         path.write_bytes(b"")
         os.utime(path, (now := path.stat().st_mtime - age, now))
     oldest, second = every[-2], every[-3]
-    assert BYTES == read(oldest)
-    every[-1].write(content())
+    assert CONTENT == oldest.read()
+    every[-1].write(CONTENT)
 
     assert [True, False] == [oldest.path.exists(), second.path.exists()]
     assert [False, True] == [left.exists(), recent.exists()]

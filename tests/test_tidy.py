@@ -147,6 +147,37 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert not broken
 
 
+def test_every_program_that_a_document_names_can_be_started() -> None:
+    """`python -m tests.…` and `python -m bench.…`, in a process that knows nothing but the checkout."""
+    named = {
+        found
+        for name in committed()
+        if name.endswith((".md", ".py", "Makefile"))
+        for found in re.findall(r"python -m ((?:tests|bench)(?:\.\w+)*)(?![.\w])", read(name))
+    }
+    program = (
+        "import importlib, importlib.util, os, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    if child := os.fork():\n"
+        "        os.waitpid(child, 0)\n"
+        "        continue\n"
+        "    try:\n"
+        "        spec = importlib.util.find_spec(name)\n"
+        "        assert spec is not None, 'no such module'\n"
+        "        own = '.__main__' if spec.submodule_search_locations else ''\n"
+        "        importlib.import_module(name + own)\n"
+        "    except Exception as error:\n"
+        "        print(name, repr(error), flush=True)\n"
+        "    os._exit(0)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program, *sorted(named)], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+
+    assert "" == told
+    assert named
+
+
 def test_no_package_that_serving_needs_is_gpl() -> None:
     """Licences of the serving lock, as the packages state them: no GPL, no AGPL; LGPL may be linked."""
     packages = re.findall(r"^([\w.-]+)==", read("requirements/serve.txt"), re.MULTILINE)

@@ -1,0 +1,7 @@
+"""Measurements of quality, each a program: `python -m tests.quality.…`."""
+
+import sys
+from pathlib import Path
+
+if (_tests := str(Path(__file__).parents[1])) not in sys.path:
+    sys.path.append(_tests)  # what the tests share is imported from here, as pytest does

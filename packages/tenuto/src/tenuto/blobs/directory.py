@@ -42,8 +42,8 @@ class DirectoryBlobs:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        # Folders whose names this process itself made durable; another may have died before doing so.
-        self._durable: set[Path] = set()
+        # The names of folders that this process itself made durable; another may have died before doing so.
+        self._durable: set[str] = set()
         with _storage("The folder of blobs cannot be made."):
             _make_durable(root)
             self._opened = _which(root)
@@ -176,10 +176,10 @@ class DirectoryBlobs:
 
     def _create(self, place: Path) -> tuple[int, Path]:
         """Opens the unfinished file, which only one writer of an id can hold."""
-        if place.parent not in self._durable:
+        if place.parent.name not in self._durable:
             place.parent.mkdir(mode=0o700, exist_ok=True)
             sync_folder(self._root)
-            self._durable.add(place.parent)
+            self._durable.add(place.parent.name)
         unfinished = _unfinished(place)
         return os.open(unfinished, _CREATE, 0o600), unfinished
 

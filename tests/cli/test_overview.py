@@ -1,7 +1,9 @@
 """What `tenuto` lists: every command in a line, every option explained, in the reader's language."""
 
 import argparse
+import importlib
 import os
+import pkgutil
 import re
 import shlex
 import subprocess
@@ -237,6 +239,15 @@ def test_what_the_machine_lacks_is_reported_in_a_line(
     assert 1 == cli.run(["worker"])
     (line,) = capsys.readouterr().err.splitlines()
     assert re.match("tenuto: This command ran out of a system resource: (none - .*Too many|x)", line)
+
+
+def test_a_command_runs_in_a_process_that_has_loaded_all_modules(capsys: pytest.CaptureFixture[str]) -> None:
+    """A module of the package has the name of one that is imported into it; that one is still found."""
+    for module in pkgutil.iter_modules(cli.__path__):
+        importlib.import_module(f"{cli.__name__}.{module.name}")
+
+    assert 0 == cli.run(["--version"])
+    assert capsys.readouterr().out.strip()
 
 
 def test_our_own_bug_is_not_reported_as_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ everything else to stderr; the exit code is 0 for success, 1 for a failure, 2 fo
 import sys
 
 from tenuto.cli.old_spellings import answer
-from tenuto_client.commands import VERBS, Command, Tree, local, words
+from tenuto_client.commands import VERBS, Command, Tree, words
 
 PULL = Command("Download and verify the weights of the models that this machine runs.", "tenuto.cli.models")
 
@@ -72,7 +72,7 @@ def main() -> None:
 def run(line: list[str]) -> int:
     """Run `tenuto LINE`; returns the exit code."""
     from tenuto_client import commands
-    from tenuto_client.commands import examples, streams
+    from tenuto_client.commands import examples, local, streams
 
     words.add("tenuto.cli.zh")
     examples.add("tenuto.cli.examples")

@@ -159,22 +159,23 @@ def test_every_program_that_a_document_names_can_be_started() -> None:
         "import importlib, importlib.util, os, sys\n"
         "for name in sys.argv[1:]:\n"
         "    if child := os.fork():\n"
-        "        os.waitpid(child, 0)\n"
+        "        if status := os.waitpid(child, 0)[1]:\n"
+        "            print(name, 'status', status, flush=True)\n"
         "        continue\n"
         "    try:\n"
         "        spec = importlib.util.find_spec(name)\n"
         "        assert spec is not None, 'no such module'\n"
         "        own = '.__main__' if spec.submodule_search_locations else ''\n"
         "        importlib.import_module(name + own)\n"
-        "    except Exception as error:\n"
+        "    except BaseException as error:\n"
         "        print(name, repr(error), flush=True)\n"
         "    os._exit(0)\n"
     )
-    told = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", program, *sorted(named)], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
 
-    assert "" == told
+    assert "" == output
     assert named
 
 

@@ -1,11 +1,12 @@
-"""Kokoro as the engine rewrites its file, beside the file as it is: each sentence is spoken by both in turns,
-each in a process of its own, so that what else runs on the machine slows down both.
+"""Compares Kokoro as the engine rewrites it with the unmodified file: both synthesise each sentence in turns,
+each in its own process, so that other load on the machine slows down both.
 
     python -m tests.quality.rewritten [--write] [--only zh,en] [--sentences FILE] [--threads 2]
         [--keep FOLDER | --judge FOLDER]
 
-Errors are those of `read_back`, by the same ear. A machine without the ear keeps what it spoke in a folder,
-which another one judges. Exits with 1 where the mean error is more than 0.005 above the file's.
+Errors are measured as in `read_back`. `--keep` only synthesises, for a machine without Whisper; `--judge`
+then transcribes the folder on another one. Exits with 1 if the mean error is more than 0.005 above the
+file's.
 """
 
 from __future__ import annotations
@@ -173,9 +174,9 @@ def introduction() -> str:
     return f"""\
 Written by `python -m tests.quality.rewritten --write` {document.circumstances()}.
 
-The file as it is and as the engine rewrites it speak each of the new sentences in turns, in processes of
-their own, and Whisper transcribes both. Pairs of figures are the file's and the engine's; the difference of
-the mean errors may be at most {MOST_WORSE}; ratios above 1 are the engine's gain."""
+The unmodified file and the model as the engine rewrites it synthesise each of the new sentences in turns,
+each in its own process, and Whisper transcribes both. Pairs of figures are the file's and the engine's; the
+difference of the mean errors may be at most {MOST_WORSE}; ratios above 1 are the engine's gain."""
 
 
 def main() -> int:
@@ -186,8 +187,8 @@ def main() -> int:
     parser.add_argument("--only", default="zh,en,ja,es", help="languages, parted by commas")
     parser.add_argument("--each", type=int, default=0, help="the first so many of each language")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--keep", type=Path, help="a folder for what is spoken, to be judged elsewhere")
-    parser.add_argument("--judge", type=Path, help="the folder that another machine kept")
+    parser.add_argument("--keep", type=Path, help="only synthesise, into this folder")
+    parser.add_argument("--judge", type=Path, help="transcribe a folder that another machine kept")
     arguments = parser.parse_args()
     every = read_sentences(arguments.sentences)
     sentences = [

@@ -1,8 +1,9 @@
-"""Bytes that take long to make, kept in a folder, so that the next load need not make them.
+"""Bytes that are slow to compute, stored in a folder for the next load.
 
 The name of a file is a hash of everything that its content depends on; after the content comes a hash of
-both. So a file that is damaged, cut short or of another machine is never used: it is made again. Processes
-may write the same file at once: each writes its own, which takes the name when it is whole. Knows no model.
+both. So a file that is damaged, truncated or from another machine is never used, but computed again.
+Processes may write the same file at once: each writes its own, and renames it when it is complete. Knows no
+model.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Synthesis:
 
     @property
     def runtime(self) -> str:
-        """The library that runs the model, and why each load optimises it, if it does."""
+        """The library that runs the model; if every load has to optimise it again, also the reason."""
         return f"{RUNTIME}: {self._model.reason}" if self._model.reason else RUNTIME
 
     def known(self, phonemes: str) -> str:

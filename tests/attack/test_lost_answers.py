@@ -12,6 +12,7 @@ from servers.proxy import Proxy, Towards
 from servers.service import TENUTO, RunningService
 from tenuto.db.migrations import shipped
 from tenuto.ids import Ids
+from tenuto.media.wav import pcm16_wav
 
 COMMITTED = b"COMMIT\0"
 """What PostgreSQL says to a commit that was done."""
@@ -84,6 +85,22 @@ def test_every_command_reports_what_is_so(
     assert cuts + 1 == link.cuts()
     assert expected == [(row["name"], row.get("available")) for row in rows]
     assert listed != "keys" or done.stdout.strip().endswith(rows[0]["key"].split("…")[1])
+
+
+def test_a_voice_whose_answer_is_lost_is_imported_once(
+    linked: RunningService, link: Proxy, tmp_path: Path
+) -> None:
+    """COMMIT is done and its answer lost: one voice, and the id that is printed is its own."""
+    file = tmp_path / "voice.wav"
+    file.write_bytes(pcm16_wav(bytes(2 * 16_000), 16_000, 1))
+    linked.command("admin", "voices", "list")  # It adds the built-in voices.
+    link.cut_at(COMMITTED, Towards.CLIENT, nth=AFTER_OPENING)
+    cuts = link.cuts()
+    done = linked.command("admin", "voices", "import", str(file), "--name", "once")
+    listed = linked.command_json("admin", "voices", "list")
+
+    assert cuts + 1 == link.cuts()
+    assert [done.stdout.strip()] == [voice["id"] for voice in listed if voice["name"] == "once"]
 
 
 def test_credit_of_a_command_that_was_killed_is_booked_once(tmp_path: Path) -> None:

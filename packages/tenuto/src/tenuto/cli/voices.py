@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto.bootstrap.process import clock
-from tenuto.cli.common import json_line, moment, new_ids, own_blobs, records, report, say, table
+from tenuto.cli.common import json_line, moment, new_ids, own_blobs, records, report, say, settle, table
 from tenuto.cli.options import add_location, location_of
 from tenuto.errors import InvalidRequest, OperatorError
 from tenuto_client.commands.console import Console
@@ -84,6 +84,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
 def _import(options: argparse.Namespace, console: Console) -> int:
     """Add a voice that every account may use, under a new id; it is never overwritten."""
+    from tenuto.db.database import Transaction
     from tenuto.voices import operations, rules
 
     name, kind, location = options.name, options.kind, location_of(options)
@@ -95,22 +96,28 @@ def _import(options: argparse.Namespace, console: Console) -> int:
     wav = rules.check_recording(content)
     ids, now_ms = new_ids(), clock()
     voice_id = ids.new("voice")
+    again = (
+        f"import it again unless it is listed (tenuto admin voices list{location.again} shows {voice_id})"
+    )
     with records(location) as database:
         blob = own_blobs(location.settings(), database).write(ids.new("blob"), content)
-        database.write(
-            lambda tx: operations.create(
-                tx,
-                voice_id=voice_id,
-                account_id=None,
-                kind=kind,
-                name=name,
-                languages=spoken,
-                wav=wav,
-                blob=blob,
-                key=None,
-                now_ms=now_ms,
-            )
-        )
+
+        def create(tx: Transaction) -> None:
+            if not operations.is_shared(tx, voice_id):
+                operations.create(
+                    tx,
+                    voice_id=voice_id,
+                    account_id=None,
+                    kind=kind,
+                    name=name,
+                    languages=spoken,
+                    wav=wav,
+                    blob=blob,
+                    key=None,
+                    now_ms=now_ms,
+                )
+
+        settle(database, create, again=again)
     report(json_line({"id": voice_id, "name": name, "kind": kind}) if options.as_json else voice_id)
     return 0
 

@@ -155,6 +155,11 @@ def create(
     return voice_id
 
 
+def is_shared(tx: Transaction, voice_id: str) -> bool:
+    """Whether every account has this voice."""
+    return store.voice(tx, voice_id, "") is not None
+
+
 def find_upload(tx: Transaction, *, account_id: str, key: UploadKey) -> Voice | None:
     """The voice that this upload made before. IdempotencyConflict, or Erased if it was deleted."""
     voice_id = uploads.find_upload(

@@ -135,8 +135,18 @@ def fill(folder: Path, manifest: Manifest, database: Database, blobs: BlobStore,
 def _load(tx: Transaction, dialect: Dialect, folder: Path, manifest: Manifest) -> None:
     """Load all rows. Events lose their positions, which are transaction numbers of the old database."""
     rows.load(tx, dialect, folder / ROWS, manifest.tables)
+    if "0008_webhooks" in manifest.migrations:
+        # Those that webhooks still have to be informed of come before all events of this database.
+        tx.run(
+            """update event set position = 0 where exists (
+                   select 1 from webhook_sender s join webhook w on w.account_id = event.account_id
+                   where w.since_position <= event.position
+                     and (s.position, s.job_id, s.sequence) < (event.position, event.job_id, event.sequence))"""
+        )
+        tx.run("update webhook set since_position = 0")
+        tx.run("update webhook_sender set holder = '', position = 0, job_id = '', sequence = 0")
     if "0007_events_in_order" in manifest.migrations:
-        tx.run("update event set position = null where position is not null")
+        tx.run("update event set position = null where position > 0")
 
 
 def _copy(folder: Path, manifest: Manifest, blobs: BlobStore, tell: Tell) -> None:

@@ -12,8 +12,10 @@ import yaml
 
 from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods, validate
 from deploy.proxies import DEPLOY
+from tenuto import config
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S
 from tenuto.db.migrations import LOOK_S
+from tenuto.errors import SettingsInvalid
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
@@ -74,6 +76,13 @@ def test_every_pod_asks_for_little_and_may_do_less() -> None:
         assert not [
             each for each in container.get("env", []) if "value" in each and each["name"] != "TENUTO_CONFIG"
         ], name
+
+
+def test_no_pod_gets_variables_that_are_no_settings() -> None:
+    """Kubernetes sets TENUTO_API_PORT and more for the Service `tenuto-api`; no process starts with those."""
+    with pytest.raises(SettingsInvalid, match="TENUTO_API_PORT"):
+        config.load({"TENUTO_API_PORT": "tcp://10.96.1.2:80"})
+    assert {False} == {pod["enableServiceLinks"] for _, pod in pods()}
 
 
 def test_probes_ask_the_health_that_there_is() -> None:

@@ -11,6 +11,8 @@ app.kubernetes.io/component: {{ . }}
 
 {{- define "tenuto.rights" -}}
 automountServiceAccountToken: false
+# Otherwise Kubernetes adds variables such as TENUTO_API_PORT, which are no settings.
+enableServiceLinks: false
 serviceAccountName: tenuto
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets: {{ toJson . }}

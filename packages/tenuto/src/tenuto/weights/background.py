@@ -61,15 +61,21 @@ class BackgroundPull:
                 if now.model == model:
                     return now
                 raise OperatorError(f"the weights of {now.model} are being downloaded; wait, or stop that")
-            self._progress = begun = Progress(model, "running")
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-m", "tenuto.weights.background", str(cache), *names],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
                 start_new_session=True,
             )
-            threading.Thread(target=self._follow, args=(self._process,), daemon=True).start()
+            try:
+                threading.Thread(target=self._follow, args=(process,), daemon=True).start()
+            except RuntimeError:
+                with process:
+                    process.kill()
+                raise
+            # Only now: what could not be started must not count as running.
+            self._process, self._progress = process, (begun := Progress(model, "running"))
         _log.info("weights.pull_began", model=model)
         return begun
 

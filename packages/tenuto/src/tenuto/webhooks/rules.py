@@ -37,6 +37,9 @@ OVERLAP_MS = 24 * HOUR_MS
 SECRET_BYTES = 32
 _SECRET = "whsec_"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_NOT_PUBLIC = [ipaddress.ip_network(text) for text in ("64:ff9b:1::/48", "fec0::/10", "::/8", "192.0.0.0/24")]
+"""What `is_global` lets through: NAT64 within a network (RFC 8215), site-local addresses (RFC 3879), other
+addresses that hold one of IPv4 (RFC 2765, 4291), protocol assignments (clouds have metadata there)."""
 
 
 def secret_of(random: bytes) -> str:
@@ -115,4 +118,4 @@ def is_public_address(address: str) -> bool:
             return False
         if inner is not None:
             return is_public_address(str(inner))
-    return ip.is_global and not ip.is_multicast
+    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _NOT_PUBLIC)

@@ -4,7 +4,10 @@ import collections
 import itertools
 import os
 import signal
+import threading
 import time
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ from msgspec.structs import replace
 from crash.conftest import MakeService
 from servers import checker
 from servers.processes import Family, family, is_alive, send, until
+from servers.receiver import Message, Receiver
 from servers.service import RunningService
 from servers.world import OPEN, World, request_of
 from tenuto import config
@@ -176,6 +180,37 @@ def test_what_does_not_end_in_time_is_given_back(make_service: MakeService) -> N
     running.start()
     assert "succeeded" == running.wait(job_id)["state"]
     checker.check_everything(running, jobs=1, credit_micros=1_000_000)
+
+
+def test_a_receiver_that_never_ends_its_answer_delays_no_stop(make_service: MakeService) -> None:
+    """A byte a second: the message is sent again by the next process, and nobody waits for it (P19)."""
+    done = threading.Event()
+
+    def drip(handler: BaseHTTPRequestHandler, _: Message) -> None:
+        handler.send_response(200)
+        handler.send_header("Connection", "close")
+        handler.end_headers()
+        with suppress(OSError):
+            while not done.wait(1):
+                handler.wfile.write(b"x")
+
+    receiver = Receiver(answering=drip)
+    service = make_service(TENUTO_WEBHOOKS="any", TENUTO_DRAIN_S="1", TENUTO_HOST_GRACE_S="1")
+    service.start()
+    service.key = service.make_key(credit="1")
+    with service.client() as client:
+        client.post(
+            "/v1/webhooks", json={"url": receiver.url, "events": ["job.succeeded"]}
+        ).raise_for_status()
+    service.submit("One.")
+    receiver.wait(1)
+    began = time.monotonic()
+    service.stop()
+    took_s = time.monotonic() - began
+    done.set()
+    receiver.close()
+
+    assert took_s < 10
 
 
 def test_ten_thousand_queued_jobs_do_not_delay_a_start(make_service: MakeService, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from tenuto.webhooks import rules, sending
 PRIVATE = (
     *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1"),
     *("224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "ff02::1", "::ffff:127.0.0.1"),
-    *("64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0"),
+    *("64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0", "fec0::1", "64:ff9b:1::a00:1"),
+    *("::ffff:0:10.0.0.1", "::10.0.0.1", "192.0.0.192"),
 )
 
 
@@ -148,3 +149,34 @@ def test_pauses_follow_the_specification_and_what_is_asked_for() -> None:
     assert [*rules.PAUSES_MS, None] == pauses
     assert sum(rules.PAUSES_MS) >= 72 * rules.HOUR_MS
     assert (60_000, rules.LONGEST_PAUSE_MS) == (rules.pause_ms(1, 60), rules.pause_ms(1, 1e9))
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nConnection: close\r\n", b"HTTP/1.0 500 no\r\n"])
+def test_an_answer_that_says_that_it_closes_is_cut_off_too(
+    head: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """http.client forgets the socket of such an answer; a byte now and then must not keep a sender (P14)."""
+    monkeypatch.setattr(sending, "TIMEOUT_S", 0.5)
+    done = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(head + b"Content-Length: 10000\r\n\r\n")
+            while not done.wait(0.2):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=drip, args=(server,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        sender = threading.Thread(
+            target=lambda: sending.send(url, {}, b"{}", is_public=False, now_s=0), daemon=True
+        )
+        sender.start()
+        sender.join(5)
+        is_stuck = sender.is_alive()
+        done.set()
+        sender.join(5)
+
+    assert not is_stuck

@@ -140,8 +140,8 @@ def _load(tx: Transaction, dialect: Dialect, folder: Path, manifest: Manifest) -
         tx.run(
             """update event set position = 0 where exists (
                    select 1 from webhook_sender s join webhook w on w.account_id = event.account_id
-                   where w.since_position <= event.position
-                     and (s.position, s.job_id, s.sequence) < (event.position, event.job_id, event.sequence))"""
+                   where (event.position, event.job_id, event.sequence) > (s.position, s.job_id, s.sequence)
+                     and event.position >= w.since_position)"""
         )
         tx.run("update webhook set since_position = 0")
         tx.run("update webhook_sender set holder = '', position = 0, job_id = '', sequence = 0")

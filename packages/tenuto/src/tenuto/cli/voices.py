@@ -96,9 +96,7 @@ def _import(options: argparse.Namespace, console: Console) -> int:
     wav = rules.check_recording(content)
     ids, now_ms = new_ids(), clock()
     voice_id = ids.new("voice")
-    again = (
-        f"import it again unless it is listed (tenuto admin voices list{location.again} shows {voice_id})"
-    )
+    again = f"import it again unless it is listed (tenuto admin voices list{location.again} shows {voice_id})"
     with records(location) as database:
         blob = own_blobs(location.settings(), database).write(ids.new("blob"), content)
 

@@ -46,7 +46,9 @@ def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now
     path = (split.path or "/") + (f"?{split.query}" if split.query else "")
     connection = http.client.HTTPConnection(split.hostname, port, timeout=CONNECT_S)
     deadline = time.monotonic() + TIMEOUT_S
-    timer = threading.Timer(TIMEOUT_S, _cut, (connection,))
+    # http.client forgets its socket once the answer says that the connection will be closed.
+    sockets: list[socket.socket] = []
+    timer = threading.Timer(TIMEOUT_S, _cut, (sockets,))
     timer.daemon = True
     timer.start()
     try:
@@ -54,6 +56,7 @@ def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now
         if split.scheme == "https":
             connection.sock.settimeout(min(CONNECT_S, _left_s(deadline)))
             connection.sock = _trust().wrap_socket(connection.sock, server_hostname=split.hostname)
+        sockets.append(connection.sock)
         # From here on the timer finds the socket; had it fired before, this raises.
         connection.sock.settimeout(_left_s(deadline))
         connection.request("POST", path, body, headers | {"Host": split.netloc, "Connection": "close"})
@@ -105,10 +108,9 @@ def _left_s(deadline: float) -> float:
     return left_s
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
+def _cut(sockets: list[socket.socket]) -> None:
     """Time is up: make reads and writes in the other thread fail."""
-    sock = connection.sock
-    if sock is not None:
+    for sock in sockets:
         with suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
 

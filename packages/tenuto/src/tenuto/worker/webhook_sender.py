@@ -7,7 +7,6 @@ import itertools
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from tenuto import failpoints
@@ -71,7 +70,6 @@ class WebhookSender:
         """The number of each account's last message, oldest first."""
         self._numbers = itertools.count(1)
         self._stopping = threading.Event()
-        self._pool = ThreadPoolExecutor(2 * SENDERS, thread_name_prefix="webhook")
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
     def start(self) -> None:
@@ -83,7 +81,6 @@ class WebhookSender:
         self._stopping.set()
         if self._is_wanted:
             self._thread.join(CLOSE_S)
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -186,8 +183,14 @@ class WebhookSender:
         self._turns[one.account_id] = next(self._numbers)
         if len(self._turns) > MAX_TURNS:
             del self._turns[next(iter(self._turns))]
+        # Not of a pool, whose threads a process waits for when it exits.
+        thread = threading.Thread(target=self._send, args=(outgoing,), name="webhook", daemon=True)
         self._on_the_way[one.webhook_id] = one
-        self._pool.submit(self._send, outgoing)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            del self._on_the_way[one.webhook_id]
+            raise Unavailable("No thread can be started just now.") from error
 
     def _send(self, outgoing: Outgoing) -> None:
         """Send one message and record the outcome; if we die in between, it is sent again."""

@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from servers.threads import LACKING, lacking
 from tenuto.api.limits import FairThreads
 
 
@@ -102,3 +103,16 @@ def test_what_is_not_wanted_any_more_is_not_begun(work: Work) -> None:
         return work.begun
 
     assert ["a"] == asyncio.run(go())
+
+
+def test_reads_go_on_after_a_passing_lack_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each read that got no thread fails, one that waited for its turn too; no place is lost."""
+    lacking(monkeypatch, "test", 2)
+
+    async def go() -> list[str | BaseException]:
+        threads = FairThreads(1, 1, "test")
+        failing = [threads.run("a", lambda: "read") for _ in range(2)]
+        failed = await asyncio.wait_for(asyncio.gather(*failing, return_exceptions=True), 20)
+        return [*failed, *[await asyncio.wait_for(threads.run("a", lambda: "read"), 20) for _ in range(2)]]
+
+    assert [LACKING, LACKING, "read", "read"] == [str(each) for each in asyncio.run(go())]

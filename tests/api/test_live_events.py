@@ -1,10 +1,12 @@
 """Who follows events in a process: when each stream is woken although nothing has happened."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from servers.threads import lacking
 from tenuto.api import live_events
 from tenuto.api.live_events import LiveEvents, Stream
 from tenuto.db.database import Database
@@ -44,3 +46,19 @@ def test_every_stream_is_woken_for_its_heartbeat(live: LiveEvents) -> None:
         return [*beats, await woken(again)], left.woken.is_set()
 
     assert ([True] * 6, False) == asyncio.run(follow())
+
+
+def test_streams_begin_after_a_passing_lack_of_threads(
+    live: LiveEvents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stream that could not be served is not counted, and the account has all of its streams."""
+    refused = lacking(monkeypatch, "live-events")
+
+    async def follow() -> list[Stream]:
+        with pytest.raises(RuntimeError):
+            live.enter("account_1", None, START)
+        return [live.enter("account_1", None, START) for _ in range(live_events.MAX_STREAMS_OF_ACCOUNT)]
+
+    assert live_events.MAX_STREAMS_OF_ACCOUNT == len(asyncio.run(follow()))
+    assert ["live-events"] == refused
+    assert "live-events" in {thread.name for thread in threading.enumerate()}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.threads import lacking
 from servers.world import World
 from tenuto.api.long_polling import MAX_WAITERS, MAX_WAITERS_OF_ACCOUNT, POLL_S, TOPIC, LongPoll, LongPolls
 from tenuto.db.database import Database
@@ -90,3 +91,22 @@ def test_stopping_answers_everybody_and_takes_nobody(world: World, waits: LongPo
         return told, enter(waits, world, claim.account_id, claim.job_id) is None
 
     assert (True, True) == asyncio.run(go())
+
+
+def test_waiting_works_after_a_passing_lack_of_threads(
+    world: World, waits: LongPolls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a thread the answer comes at once, and nobody is counted; the next one waits."""
+    refused = lacking(monkeypatch, "long-polls")
+    claim = world.running()
+
+    async def go() -> tuple[LongPoll | None, bool]:
+        first = enter(waits, world, claim.account_id, claim.job_id)
+        taken = [waits.enter("account_0", "job_x", -1) for _ in range(MAX_WAITERS_OF_ACCOUNT)]
+        assert None not in taken
+        waiter = enter(waits, world, claim.account_id, claim.job_id)
+        await asyncio.to_thread(world.finish, claim.attempt_id)
+        return first, await told_within(waiter, POLL_S * 3)
+
+    assert (None, True) == asyncio.run(go())
+    assert ["long-polls"] == refused

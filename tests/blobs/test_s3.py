@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -13,8 +14,9 @@ import obstore
 import pytest
 
 from servers.seaweedfs import SeaweedServer
+from servers.threads import lacking
 from tenuto.blobs.blob import BlobRecord
-from tenuto.blobs.s3 import PART_BYTES, Content, S3Blobs
+from tenuto.blobs.s3 import PART_BYTES, WINDOWS_AHEAD, Content, S3Blobs, Windows
 from tenuto.blobs.s3_client import S3Location, client
 from tenuto.errors import (
     ArtifactUnavailable,
@@ -202,6 +204,24 @@ def test_reading_ahead_holds_no_more_than_it_may(place: S3Location, new_id: NewI
         reader.close()  # type: ignore[attr-defined]  # a generator
     with ThreadPoolExecutor(4) as threads:
         assert [LARGE] * 4 == list(threads.map(blobs.read_all, [record] * 4))
+
+
+def test_reading_ahead_goes_on_after_a_passing_lack_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Meanwhile each reader fetches its blocks itself; afterwards no place to read ahead is missing."""
+    refused = lacking(monkeypatch, "s3-ahead", 2 * WINDOWS_AHEAD)
+    windows, fetchers = Windows(), list[str]()
+
+    def fetch(first: int, count: int) -> memoryview:
+        fetchers.append(threading.current_thread().name)
+        return memoryview(bytes(range(first, first + count)))
+
+    def read() -> bytes:
+        return b"".join(bytes(window) for _, window in windows.read(fetch, 0, 4))
+
+    while len(refused) < 2 * WINDOWS_AHEAD:
+        assert bytes(range(4)) == read()
+    assert bytes(range(4)) == read()
+    assert any(name.startswith("s3-ahead") for name in fetchers)
 
 
 def test_bytes_that_change_while_they_are_read(place: S3Location, new_id: NewId) -> None:

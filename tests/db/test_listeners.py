@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.threads import lacking
 from tenuto.db.database import Database
 from tenuto.db.notices import Notices
 from tenuto.db.opening import open_database
@@ -328,3 +329,27 @@ def test_waiting_costs_next_to_nothing(empty_database_url: str) -> None:
 
     assert float(used_s) < 2 * 0.005
     assert int(woken) < 15
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_wake_ups_go_on_after_a_passing_lack_of_threads(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever wakes does not notice, and whoever listens may try again; later wake-ups arrive."""
+    refused = lacking(monkeypatch, "postgres-", 2)
+    with (
+        closing(open_database(empty_database_url)) as here,
+        closing(open_database(empty_database_url)) as there,
+    ):
+        with pytest.raises(RuntimeError):
+            there.listen("jobs")
+        here.wake("jobs")
+        with closing(there.listen("jobs")) as listener:
+            until = time.monotonic() + 20
+            listener.wait(1.0)  # It may be told as soon as it listens.
+            here.wake("jobs")
+            while not (woken := listener.wait(1.0)) and time.monotonic() < until:
+                pass
+
+    assert ["postgres-listen", "postgres-notify"] == refused
+    assert frozenset({"jobs"}) == woken

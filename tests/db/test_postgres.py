@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from zlib import crc32
 
@@ -16,6 +17,7 @@ import pytest
 from psycopg import conninfo
 
 from servers.postgres import PostgresServer, start_postgres
+from servers.threads import lacking
 from tenuto.db import connection, postgres
 from tenuto.db.database import Asking, Database, Deferred, Row, Transaction
 from tenuto.db.migrations import migrate
@@ -579,3 +581,19 @@ def test_a_damaged_text_keeps_no_other_row_from_being_read(server: PostgresServe
         found = sizes(database)
 
     assert {"a": 1, "b\udcff": 2} == found
+
+
+def test_writes_outlive_a_passing_lack_of_threads(notes: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group's thread cannot be started: that write runs alone, and the next one is grouped."""
+    refused = lacking(monkeypatch, "postgres-groups")
+
+    async def go() -> None:
+        for name in ("one", "two", "three"):
+            writing = notes.write_async(partial(add, name=name), account_id="a")
+            await asyncio.wait_for(writing, 20)
+
+    asyncio.run(go())
+
+    assert {"one": 0, "two": 0, "three": 0} == sizes(notes)
+    assert ["postgres-groups"] == refused
+    assert "postgres-groups" in {thread.name for thread in threading.enumerate()}

@@ -19,7 +19,9 @@ import pytest
 
 import tenuto
 import tenuto_engine
+from servers.threads import lacking
 from tenuto.config import RaySettings
+from tenuto.errors import is_of_the_machine
 from tenuto.hosts import process
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import (
@@ -512,3 +514,26 @@ def test_an_engine_may_end_in_order_on_close(make_host: MakeHost, tmp_path: Path
     host.close()
 
     assert "left in order" == note.read_text()
+
+
+def test_a_process_that_cannot_be_watched_is_not_ready(
+    make_host: MakeHost, gone: Gone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of its threads cannot be started: it ends, the machine is to blame, and the next load succeeds."""
+    refused = lacking(monkeypatch, "host-listen")
+    started, popen = list[int](), subprocess.Popen
+
+    def starting(*arguments: Any, **options: Any) -> Any:
+        process = popen(*arguments, **options)
+        started.append(process.pid)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", starting)
+    host = make_host()
+    with pytest.raises(HostNotReady) as error:
+        host.load()
+    host.load()
+
+    assert ["host-listen"] == refused
+    assert is_of_the_machine(error.value)
+    assert gone(started[0], 20)

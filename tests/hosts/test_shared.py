@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from servers.threads import lacking
 from tenuto.hosts import process
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import (
@@ -230,3 +231,21 @@ def eventually(holds: Callable[[], bool]) -> None:
             return
         pause.wait(0.005)
     raise AssertionError
+
+
+def test_a_run_that_is_left_while_no_thread_can_be_started_ends_the_process(
+    make_host: MakeHost, run: DoRun, beside: Beside, gone: Gone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody could wait for its neighbours, so they are lost on us; the next process takes runs."""
+    host, pid = shared(make_host)
+    neighbour = beside(host)
+    refused = lacking(monkeypatch, "_drain_runs")
+    cancel(run, host)
+
+    error = neighbour.run.exception(10)
+    assert 1 == len(refused)
+    assert isinstance(error, HostLost)
+    assert "service" == error.blame
+    assert gone(pid, 5)
+    assert pid != host.load()["pid"]
+    assert b"echo" == run(host, "echo").content

@@ -225,8 +225,13 @@ class FairThreads:
         while self._busy.total() < self._threads and (turn := self._next_turn()) is not None:
             account_id, future, work = turn
             self._busy[account_id] += 1
-            task = asyncio.get_running_loop().run_in_executor(self._pool, work)
-            task.add_done_callback(partial(self._end, account_id, future))
+            try:
+                task = asyncio.get_running_loop().run_in_executor(self._pool, work)
+            except RuntimeError as error:  # The machine has no thread left.
+                self._leave(account_id)
+                future.set_exception(error)
+            else:
+                task.add_done_callback(partial(self._end, account_id, future))
 
     def _next_turn(self) -> tuple[str, "asyncio.Future[Any]", Callable[[], Any]] | None:
         for account_id, waiting in list(self._waiting.items()):
@@ -244,9 +249,7 @@ class FairThreads:
         return None
 
     def _end(self, account_id: str, future: "asyncio.Future[Any]", task: "asyncio.Future[Any]") -> None:
-        self._busy[account_id] -= 1
-        if not self._busy[account_id]:
-            del self._busy[account_id]
+        self._leave(account_id)
         error = None if task.cancelled() else task.exception()
         if not future.done():
             if task.cancelled():
@@ -256,3 +259,8 @@ class FairThreads:
             else:
                 future.set_result(task.result())
         self._begin()
+
+    def _leave(self, account_id: str) -> None:
+        self._busy[account_id] -= 1
+        if not self._busy[account_id]:
+            del self._busy[account_id]

@@ -83,6 +83,7 @@ class LiveEvents:
         """
         if self._watch.is_stopping:
             raise Unavailable
+        self._watch.begin()
         with self._lock:
             streams = self._streams.setdefault(account_id, [])
             if self._count >= MAX_STREAMS or len(streams) >= MAX_STREAMS_OF_ACCOUNT:
@@ -97,7 +98,6 @@ class LiveEvents:
         self._by_second[second].add(stream)
         if self._beat is None:
             self._beat = stream.loop.call_later(1, self._wake_next, stream.loop)
-        self._watch.begin()
         return stream
 
     def leave(self, stream: Stream) -> None:

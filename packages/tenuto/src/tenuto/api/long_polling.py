@@ -59,10 +59,14 @@ class Watch:
         return self._stopping.is_set()
 
     def begin(self) -> None:
-        """Start looking: somebody is waiting. Call it from one thread at a time."""
+        """Start looking, for somebody who will wait. Call it from one thread at a time.
+
+        RuntimeError: no thread can be started.
+        """
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread
         self._is_wanted.set()
 
     def rest(self) -> None:
@@ -103,14 +107,18 @@ class LongPolls:
         self._watch = Watch(database, "long-polls", self._look)
 
     def enter(self, account_id: str, job_id: str, sequence: int) -> LongPoll | None:
-        """A new waiter; None if the account or the process is at its limit, or if we are stopping."""
+        """A new waiter; None if the account or the process is at its limit, if we are stopping, or if no
+        thread can be started."""
         full = len(self._waiters) >= MAX_WAITERS or self._of_account[account_id] >= MAX_WAITERS_OF_ACCOUNT
         if full or self._watch.is_stopping:
+            return None
+        try:
+            self._watch.begin()
+        except RuntimeError:
             return None
         waiter = LongPoll(account_id, job_id, sequence)
         self._waiters[id(waiter)] = waiter
         self._of_account[account_id] += 1
-        self._watch.begin()
         return waiter
 
     def leave(self, waiter: LongPoll) -> None:

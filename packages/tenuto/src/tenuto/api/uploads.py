@@ -74,7 +74,13 @@ class Uploads:
         raised, and `work` gets Abandoned from the blocks.
         """
         blocks = _Blocks(asyncio.get_running_loop())
-        task = asyncio.get_running_loop().run_in_executor(self.threads, blocks.carry, work)
+        try:
+            task = asyncio.get_running_loop().run_in_executor(self.threads, blocks.carry, work)
+        except (
+            RuntimeError
+        ):  # No thread can be started; the pool keeps the work for a later one all the same.
+            blocks.abandon()
+            raise
         try:
             await blocks.put_all(pieces)
         except BaseException:
@@ -88,7 +94,7 @@ class Uploads:
 
     async def forget(self, blobs: BlobStore, blob_id: str) -> None:
         """Remove bytes that got no record; bytes that cannot be removed now are swept later."""
-        with suppress(StorageFailed):
+        with suppress(StorageFailed, RuntimeError):  # RuntimeError: no thread can be started.
             await asyncio.get_running_loop().run_in_executor(self.threads, blobs.delete, blob_id)
 
 

@@ -145,7 +145,10 @@ class Windows:
                 window = current.result() if is_here and current is not None else fetch(at, size)
                 next_size = min(WINDOW_BLOCKS - (at + size) % WINDOW_BLOCKS, end - at - size)
                 if next_size > 0 and self._free.acquire(blocking=False):
-                    coming = self._threads.submit(fetch, at + size, next_size)
+                    try:
+                        coming = self._threads.submit(fetch, at + size, next_size)
+                    except RuntimeError:  # The machine has no thread left.
+                        self._free.release()
                 yield at, window
                 self._leave(current)
                 at, size = at + size, next_size if coming is not None else 1

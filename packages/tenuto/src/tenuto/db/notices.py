@@ -55,19 +55,23 @@ class Notices:
             if topic in self._topics or self._closed.is_set():
                 return
             if self._sending is None:
-                self._sending = _started(self._send, "postgres-notify")
+                try:
+                    self._sending = _started(self._send, "postgres-notify")
+                except RuntimeError:  # The machine has no thread left; this notice is lost.
+                    return
             self._topics.add(topic)
         self._is_due.set()
 
     def listen(self, *topics: str, once: bool = False) -> "PostgresListener":
         listener = PostgresListener(self, topics, once=once)
         with self._changing:
-            for topic in topics:
-                # Replaced as a whole, so that it can be read without the lock.
-                self._listeners[topic] = [*self._listeners.get(topic, ()), listener]
+            # First, because it may raise RuntimeError, and nobody would close the listener.
             if self._receiving is None and not self._closed.is_set():
                 self._ends = self._ends or os.pipe()
                 self._receiving = _started(partial(self._receive, self._ends[0]), "postgres-listen")
+            for topic in topics:
+                # Replaced as a whole, so that it can be read without the lock.
+                self._listeners[topic] = [*self._listeners.get(topic, ()), listener]
         return listener
 
     def forget(self, listener: "PostgresListener") -> None:

@@ -289,7 +289,8 @@ class Groups:
         self._changing = threading.Lock()
 
     def take(self, pending: Pending) -> bool:
-        """False if the operation should run alone: a whole group waits already, or another process groups."""
+        """False if the operation should run alone: a whole group waits already, another process groups, or
+        no thread can be started."""
         with self._changing:
             if (
                 self._closed
@@ -298,8 +299,12 @@ class Groups:
             ):
                 return False
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="postgres-groups", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._work, name="postgres-groups", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # The machine has no thread left; the next write tries again.
+                    return False
+                self._thread = thread
             self._waiting.put(pending)
         return True
 

@@ -103,22 +103,23 @@ class HostProcess:
         self._connection, theirs = socket.socketpair()
         for end in (self._connection, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, wire.SOCKET_BUFFER_BYTES)
+        self.inbox = Inbox(self._connection)
+        self._waiter = threading.Thread(target=self._wait, name="host-wait", daemon=True)
+        self._drain = threading.Thread(target=self._collect, name="host-output", daemon=True)
+        listener = threading.Thread(target=self._listen, name="host-listen", daemon=True)
         try:
-            self._popen = _SPAWNER.submit(_start, spec, theirs.fileno()).result()
+            self._popen = _SPAWNER.submit(_start, spec, theirs).result()
+            for thread in (self._waiter, self._drain, listener):
+                thread.start()
         except HostNotReady:
             self._connection.close()
             raise
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: the machine has no thread left.
+            # A process that was started ends with the connection.
             self._connection.close()
             raise HostNotReady(f"cannot start {spec.interpreter}: {error}") from error
         finally:
             theirs.close()
-        self.inbox = Inbox(self._connection)
-        self._waiter = threading.Thread(target=self._wait, name="host-wait", daemon=True)
-        self._drain = threading.Thread(target=self._collect, name="host-output", daemon=True)
-        for thread in (self._waiter, self._drain):
-            thread.start()
-        threading.Thread(target=self._listen, name="host-listen", daemon=True).start()
 
     @property
     def pid(self) -> int:
@@ -153,7 +154,10 @@ class HostProcess:
             self.kill(reason)
             return self.wait_lost()
         if is_first:
-            threading.Thread(target=self._drain_runs, args=(reason, patience_s), daemon=True).start()
+            try:
+                threading.Thread(target=self._drain_runs, args=(reason, patience_s), daemon=True).start()
+            except RuntimeError:  # The machine has no thread left to wait for the other runs.
+                self.kill(reason, is_blameless=True)
         return HostLost(f"the run {reason}", evidence=self._tail())
 
     def wait_drained(self) -> bool:
@@ -195,7 +199,10 @@ class HostProcess:
                 self._popen.terminate()
                 later = threading.Timer(DRIVER_GRACE_S, self._kill_now)
                 later.daemon = True
-                later.start()
+                try:
+                    later.start()
+                except RuntimeError:  # The machine has no thread left.
+                    _kill_group(self._popen.pid)
             elif self._popen.returncode is None and not self._ends_others:
                 _kill_group(self._popen.pid)
 
@@ -318,7 +325,9 @@ class HostProcess:
         return self._evidence.decode("utf-8", "replace")
 
 
-def _start(spec: EngineSpec, fd: int) -> subprocess.Popen[bytes]:
+def _start(spec: EngineSpec, theirs: socket.socket) -> subprocess.Popen[bytes]:
+    # -1 once it is closed: a pool that has no thread keeps this call for later, when nobody waits for it.
+    fd = theirs.fileno()
     return subprocess.Popen(
         command(spec, fd),
         env=variables(spec, os.environ),

@@ -98,6 +98,8 @@ def test_all_faults_are_told_at_once() -> None:
     [
         (errors.InvalidApiKey(), {"www-authenticate": "Bearer"}),
         (errors.IdempotencyConflict(), {"x-should-retry": "false"}),
+        (errors.CommitUnknown(), {"retry-after": "2"}),
+        (errors.ActUnknown(), {"retry-after": "2", "x-should-retry": "false"}),
         (errors.RateLimited(retry_after_s=7), {"retry-after": "7"}),
         (errors.RateLimited(retry_after_s=0), {"retry-after": "1"}),
         (errors.RateLimited(retry_after_s=100_000), {"retry-after": "120"}),
@@ -107,7 +109,7 @@ def test_all_faults_are_told_at_once() -> None:
     ],
 )
 def test_headers_say_how_to_go_on(error: errors.TenutoError, headers: dict[str, str]) -> None:
-    """Retry-After is 1 to 120 seconds; a conflict is not worth a retry; a 401 names its scheme."""
+    """Retry-After is 1 to 120 seconds; a conflict is not worth a retry; an act in doubt is not repeated."""
     response = error_answer(error, "req_1")
     spoken = {"www-authenticate", "x-should-retry", "retry-after"} & set(headers_of(response))
 

@@ -1,18 +1,24 @@
-"""An operator's act whose answer is lost happens once, and the command that did it reports what is so."""
+"""An act whose answer is lost happens once, and the command or request that did it reports what is so."""
 
+import hashlib
 import re
 import shlex
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from attack.conftest import MakeService
+from servers import flacs
 from servers.proxy import Proxy, Towards
 from servers.service import TENUTO, RunningService
 from tenuto.db.migrations import shipped
 from tenuto.ids import Ids
 from tenuto.media.wav import pcm16_wav
+from tenuto_client import Tenuto
 
 COMMITTED = b"COMMIT\0"
 """What PostgreSQL says to a commit that was done."""
@@ -142,3 +148,113 @@ def _available(place: RunningService) -> str:
     """What bob has."""
     [bob] = [row for row in place.command_json("admin", "accounts", "list") if row["name"] == "bob"]
     return str(bob["available"])
+
+
+@pytest.fixture
+def running(make_service: MakeService, linked_url: str) -> RunningService:
+    """A service whose database lies behind the proxy; its worker seldom writes there."""
+    service = make_service(
+        None, linked_url, TENUTO_WEBHOOKS="any", TENUTO_HEARTBEAT_S="5", TENUTO_SILENCE_S="30"
+    )
+    service.start()
+    service.key = service.make_key(credit="5")
+    return service
+
+
+def rows(service: RunningService, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(service.environment["TENUTO_DATABASE"], autocommit=True) as connection:
+        return connection.execute(query).fetchall()  # type: ignore[arg-type]
+
+
+def made_wav() -> tuple[str, bytes, dict[str, str]]:
+    wav = pcm16_wav(bytes(2 * 16_000), 16_000, 1)
+    return "/v1/voices", wav, {"Content-Type": "audio/wav", "X-Service-Voice-Name": "mine"}
+
+
+def made_flac() -> tuple[str, bytes, dict[str, str]]:
+    flac = flacs.made(flacs.of(*flacs.noise(16_000)))
+    return "/v1/input-artifacts", flac, {"Content-Type": "audio/flac"}
+
+
+def made_webhook() -> tuple[str, bytes, dict[str, str]]:
+    body = b'{"url": "https://a.example/", "events": ["job.succeeded"]}'
+    return "/v1/webhooks", body, {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize("made", [made_wav, made_flac, made_webhook])
+@pytest.mark.parametrize("key", [None, "key"])
+def test_what_a_request_makes_is_made_once(
+    running: RunningService,
+    link: Proxy,
+    made: Callable[[], tuple[str, bytes, dict[str, str]]],
+    key: str | None,
+) -> None:
+    """COMMIT is done and its answer lost: 201, of the one record there is, with or without a key (P3)."""
+    path, body, headers = made()
+    headers["X-Service-Content-SHA256"] = hashlib.sha256(body).hexdigest()
+    cuts, ids = link.cuts(), list[str]()
+    with running.client() as http:
+        # Now and then the worker's own commit is cut, and not the request's.
+        for number in range(5):
+            own = {} if key is None else {"Idempotency-Key": f"{key}_{number}"}
+            link.cut_at(COMMITTED, Towards.CLIENT)
+            answer = http.post(path, content=body, headers=headers | own)
+            assert 201 == answer.status_code, answer.text
+            record = answer.json()
+            ids.append(record.get("voice_id") or record.get("artifact", record)["id"])
+    link.pass_on()
+    table = {"/v1/voices": "voice where account_id is not null", "/v1/webhooks": "webhook"}.get(
+        path, "artifact"
+    )
+
+    assert cuts + 5 == link.cuts()
+    assert sorted(ids) == sorted(each for (each,) in rows(running, f"select id from {table}"))
+
+
+def test_the_secret_in_use_signs_on_after_a_rotation_whose_answer_is_lost(
+    running: RunningService, link: Proxy
+) -> None:
+    """COMMIT is done and its answer lost: the secret before it signs beside the one that is answered."""
+    with running.client() as http:
+        path, body, headers = made_webhook()
+        webhook = http.post(path, content=body, headers=headers).json()
+        secrets = [webhook["secret"]]
+        for _ in range(5):
+            link.cut_at(COMMITTED, Towards.CLIENT)
+            rotated = http.post(f"/v1/webhooks/{webhook['id']}/rotate")
+            assert 200 == rotated.status_code, rotated.text
+            secrets.append(rotated.json()["secret"])
+            link.pass_on()
+
+            assert [(secrets[-1], secrets[-2])] == rows(running, "select secret, old_secret from webhook")
+
+
+def test_a_message_whose_answer_is_lost_is_queued_once(running: RunningService, link: Proxy) -> None:
+    """COMMIT is done and its answer lost: one test message for each request."""
+    with running.client() as http:
+        path, body, headers = made_webhook()
+        webhook = http.post(path, content=body, headers=headers).json()
+        ids = []
+        for _ in range(5):
+            link.cut_at(COMMITTED, Towards.CLIENT)
+            tested = http.post(f"/v1/webhooks/{webhook['id']}/test")
+            assert 202 == tested.status_code, tested.text
+            link.cut_at(COMMITTED, Towards.CLIENT)
+            again = http.post(f"/v1/webhooks/{webhook['id']}/deliveries/{tested.json()['id']}/redeliver")
+            assert 202 == again.status_code, again.text
+            ids.append(again.json()["id"])
+    link.pass_on()
+
+    assert sorted(ids) == sorted(each for (each,) in rows(running, "select id from webhook_delivery"))
+
+
+def test_the_client_makes_one_webhook_of_each_call(running: RunningService, link: Proxy) -> None:
+    """COMMIT is done and its answer lost: what the client is given is what there is."""
+    with Tenuto(api_key=running.key, base_url=running.url) as client:
+        made = []
+        for number in range(5):
+            link.cut_at(COMMITTED, Towards.CLIENT)
+            made.append(client.webhooks.create(f"https://a.example/{number}", ["job.succeeded"]).id)
+            link.pass_on()
+
+        assert sorted(made) == sorted(webhook.id for webhook in client.webhooks.list())

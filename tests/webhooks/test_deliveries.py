@@ -30,8 +30,16 @@ def made(world: World, caller: Caller, url: str = "https://a.example/") -> str:
     """A webhook for all that a job may come to."""
 
     def create(tx: Any) -> str:
-        now_ms, ids = world.now_ms, world.ids
-        webhook, _ = webhooks.create(tx, ids, caller, url=url, events=EVENTS, description="", now_ms=now_ms)
+        webhook = webhooks.create(
+            tx,
+            caller,
+            webhook_id=world.ids.new("webhook"),
+            secret=rules.secret_of(bytes(rules.SECRET_BYTES)),
+            url=url,
+            events=EVENTS,
+            description="",
+            now_ms=world.now_ms,
+        )
         return webhook.id
 
     return world.write(create)
@@ -39,7 +47,10 @@ def made(world: World, caller: Caller, url: str = "https://a.example/") -> str:
 
 def sent_a_test(world: World, caller: Caller, webhook_id: str) -> None:
     """A message that is due now."""
-    world.write(lambda tx: webhooks.test(tx, world.ids, caller, webhook_id, now_ms=world.now_ms))
+    delivery_id = world.ids.new("delivery")
+    world.write(
+        lambda tx: webhooks.test(tx, caller, webhook_id, delivery_id=delivery_id, now_ms=world.now_ms)
+    )
 
 
 def make(world: World, sender: str = SENDER) -> tuple[int, bool]:
@@ -358,7 +369,9 @@ def hang_everywhere(world: World, owners: list[Caller], ids: dict[str, list[str]
         def send(tx: Any, owner: Caller = owner) -> None:
             for webhook_id in ids[owner.account_id]:
                 webhooks.change(tx, owner, webhook_id, {"enabled": True})
-                webhooks.test(tx, world.ids, owner, webhook_id, now_ms=world.now_ms)
+                webhooks.test(
+                    tx, owner, webhook_id, delivery_id=world.ids.new("delivery"), now_ms=world.now_ms
+                )
 
         world.write(send)
 

@@ -168,7 +168,8 @@ function init(link: Link, request: Request, signal: AbortSignal): RequestInit {
   return { method: request.method, headers, body: request.body ?? null, signal, redirect: 'manual' }
 }
 
-// Nothing was done, and the request may be sent again.
+// Nothing was done, or doing it twice does no harm: the request may be sent again. Where that is unknown, the answer
+// says `x-should-retry: false`.
 const RETRIED = [429, 503]
 // Perhaps done, perhaps not: only repeatable requests are sent again.
 const RETRIED_WHEN_REPEATABLE = [408, 500, 502, 504]

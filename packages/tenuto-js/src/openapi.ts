@@ -2260,11 +2260,14 @@ export interface components {
         /**
          * @description `unavailable`: the database or the service is not ready. `model_unavailable`: the model takes no new jobs at
          *     the moment. `artifact_unavailable`: the bytes cannot be read, or are damaged; the job stays `succeeded`.
-         *     `storage_failed`: bytes could not be stored. Nothing was stored; send the same request again.
+         *     `storage_failed`: bytes could not be stored. Nothing was stored; send the same request again, unless
+         *     `x-should-retry` is `false`.
          */
         Unavailable: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
+                /** @description The database was lost during the commit of an act without a key; look whether it was done. */
+                "x-should-retry"?: "false";
                 "Retry-After": components["headers"]["RetryAfterAlways"];
                 [name: string]: unknown;
             };

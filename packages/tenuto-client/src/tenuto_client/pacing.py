@@ -25,7 +25,8 @@ CLOCK_STEP_S = 0.05
 """How much two clocks may differ over the same interval."""
 
 RETRIED = frozenset({429, 503})
-"""Nothing was done; any request may be retried."""
+"""Any request may be retried: nothing was done, or doing it twice does no harm. Where that is unknown, the
+answer says `x-should-retry: false`."""
 RETRIED_WHEN_REPEATABLE = frozenset({408, 500, 502, 504})
 """Perhaps done, perhaps not: only idempotent requests are retried."""
 

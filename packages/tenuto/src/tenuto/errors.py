@@ -205,6 +205,10 @@ class CommitUnknown(Unavailable):
     """The database was lost during the commit, so its outcome is unknown; send the same request again."""
 
 
+class ActUnknown(CommitUnknown):
+    """The database was lost during the commit; look whether this was done before you send it again."""
+
+
 class ModelUnavailable(Unavailable):
     """The model is temporarily unavailable; GET /v1/models shows `callable`. Nothing was stored."""
 

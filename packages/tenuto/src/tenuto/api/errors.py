@@ -115,6 +115,8 @@ def error_answer(error: Exception, request_id: str, status: int | None = None) -
     elif status == 409:
         is_open = isinstance(known, errors.CallStillOpen)
         answer.headers.append((b"x-should-retry", b"true" if is_open else b"false"))
+    elif isinstance(known, errors.ActUnknown):
+        answer.headers.append((b"x-should-retry", b"false"))
     if status in (429, 503) or isinstance(known, errors.CallStillOpen):
         answer.headers.append((b"retry-after", b"%d" % retry_after.of_error(known)))
     return answer

@@ -18,6 +18,7 @@ from tenuto.artifacts.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, Input
 from tenuto.artifacts.uploads import admit_flac, bind_upload, find_upload, request_sha256
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
+from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest, TenutoError, Unavailable, UnsupportedMediaType
 from tenuto.media.flac import FlacSummary
 from tenuto.voices.rules import decode_name
@@ -123,10 +124,13 @@ async def _admit(call: Call, upload: _Upload, body: AsyncIterator[bytes]) -> tup
 async def _record(call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSummary) -> Answer:
     """Record the upload; if its key was bound meanwhile, answer with the record of the first upload."""
     service, account_id = call.service, upload.caller.account_id
-    now_ms = service.clock()
+    artifact_id, now_ms = service.ids.new("artifact"), service.clock()
     try:
-        record = await service.database.write_async(
-            lambda tx: _add(tx, call, upload, blob, summary, now_ms=now_ms), account_id=account_id
+        record = await write_known_async(
+            service.database,
+            lambda tx: _add(tx, call, upload, blob, summary, artifact_id=artifact_id, now_ms=now_ms),
+            account_id=account_id,
+            is_repeatable=upload.idempotency_key is not None,
         )
         failpoints.hit("upload.after_commit")
         return _answer(record)
@@ -146,14 +150,24 @@ async def _record(call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSu
 
 
 def _add(
-    tx: Transaction, call: Call, upload: _Upload, blob: BlobRecord, summary: FlacSummary, *, now_ms: int
+    tx: Transaction,
+    call: Call,
+    upload: _Upload,
+    blob: BlobRecord,
+    summary: FlacSummary,
+    *,
+    artifact_id: str,
+    now_ms: int,
 ) -> Input:
-    """Add the row, and that of the key if there is one, in one transaction."""
+    """Add the row, and that of the key if there is one, in one transaction, unless an earlier try did."""
     service, account_id = call.service, upload.caller.account_id
+    if inputs.is_usable(tx, account_id=account_id, artifact_id=artifact_id, media_type=INPUT_MEDIA_TYPE):
+        return inputs.get_input(tx, account_id=account_id, artifact_id=artifact_id)
     check_quota(service.settings, tx, account_id, blob.size_bytes)
-    artifact_id = inputs.add_input(
+    inputs.add_input(
         tx,
         service.ids,
+        artifact_id=artifact_id,
         account_id=account_id,
         media_type=INPUT_MEDIA_TYPE,
         blob=blob,

@@ -18,6 +18,7 @@ from tenuto.artifacts.operations import Opened
 from tenuto.artifacts.uploads import request_sha256
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
+from tenuto.db.retrying import write_known_async
 from tenuto.errors import (
     ChecksumMismatch,
     Fault,
@@ -215,6 +216,9 @@ async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) ->
     failpoints.hit("voice.after_bytes")
 
     def add(tx: Transaction) -> Voice:
+        # An earlier try whose answer was lost may have made it.
+        if voices.exists(tx, account_id=caller.account_id, voice_id=voice_id):
+            return voices.get(tx, account_id=caller.account_id, voice_id=voice_id)
         check_quota(service.settings, tx, caller.account_id, blob.size_bytes)
         made = voices.create(
             tx,
@@ -232,7 +236,9 @@ async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) ->
         return voices.uploaded(tx, account_id=caller.account_id, voice_id=made)
 
     try:
-        voice = await service.database.write_async(add, account_id=caller.account_id)
+        voice = await write_known_async(
+            service.database, add, account_id=caller.account_id, is_repeatable=upload.key is not None
+        )
         failpoints.hit("voice.after_commit")
     except Unavailable:
         raise  # Whether it was stored is unknown: the sweep finds bytes without a row.

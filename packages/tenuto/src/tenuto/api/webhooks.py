@@ -4,6 +4,7 @@ A key that is restricted to models creates webhooks for jobs of those models onl
 """
 
 from collections.abc import Mapping
+from secrets import token_bytes
 from typing import Any
 
 from msgspec.structs import asdict
@@ -16,6 +17,7 @@ from tenuto.api.call import Call
 from tenuto.api.request_body import require_json
 from tenuto.bodies.fields import Boolean, Choice, Field, Text, Texts, read_fields, wrong_type
 from tenuto.db.database import Transaction
+from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidRequest
 from tenuto.webhooks import operations as webhooks
 from tenuto.webhooks import rules
@@ -40,17 +42,21 @@ async def create(call: Call) -> Answer:
     caller = await _admitted(call)
     fields = await _fields(call, _CREATED)
     service, now_ms = call.service, call.service.clock()
-    webhook, secret = await service.database.write_async(
+    webhook_id, secret = service.ids.new("webhook"), _new_secret()
+    webhook = await write_known_async(
+        service.database,
         lambda tx: webhooks.create(
             tx,
-            service.ids,
             caller,
+            webhook_id=webhook_id,
+            secret=secret,
             url=fields["url"],
             events=fields["events"],
             description=fields.get("description", ""),
             now_ms=now_ms,
         ),
         account_id=caller.account_id,
+        is_repeatable=False,
     )
     return json_answer(201, asdict(webhook) | {"secret": secret})
 
@@ -99,8 +105,12 @@ async def rotate(call: Call) -> Answer:
     caller = await _admitted(call)
     await call.read_body()
     webhook_id, now_ms = call.path_id("webhook_id", "webhook"), call.service.clock()
-    webhook, secret = await call.service.database.write_async(
-        lambda tx: webhooks.rotate(tx, caller, webhook_id, now_ms=now_ms), account_id=caller.account_id
+    secret = _new_secret()
+    webhook = await write_known_async(
+        call.service.database,
+        lambda tx: webhooks.rotate(tx, caller, webhook_id, secret=secret, now_ms=now_ms),
+        account_id=caller.account_id,
+        is_repeatable=False,
     )
     return json_answer(200, asdict(webhook) | {"secret": secret})
 
@@ -110,12 +120,13 @@ async def test(call: Call) -> Answer:
     caller = await _admitted(call)
     await call.read_body()
     service, now_ms = call.service, call.service.clock()
-    webhook_id = call.path_id("webhook_id", "webhook")
+    webhook_id, delivery_id = call.path_id("webhook_id", "webhook"), service.ids.new("delivery")
 
     def send(tx: Transaction) -> webhooks.Delivery:
-        return webhooks.test(tx, service.ids, caller, webhook_id, now_ms=now_ms)
+        return webhooks.test(tx, caller, webhook_id, delivery_id=delivery_id, now_ms=now_ms)
 
-    delivery = await service.database.write_async(send, account_id=caller.account_id)
+    account_id = caller.account_id
+    delivery = await write_known_async(service.database, send, account_id=account_id, is_repeatable=False)
     service.database.wake("changes")
     return json_answer(202, delivery)
 
@@ -144,9 +155,14 @@ async def redeliver(call: Call) -> Answer:
     def send(tx: Transaction) -> webhooks.Delivery:
         return webhooks.redeliver(tx, caller, webhook_id, delivery_id, now_ms=now_ms)
 
-    delivery = await service.database.write_async(send, account_id=caller.account_id)
+    # Done twice, it is still one message under one id.
+    delivery = await write_known_async(service.database, send, account_id=caller.account_id)
     service.database.wake("changes")
     return json_answer(202, delivery)
+
+
+def _new_secret() -> str:
+    return rules.secret_of(token_bytes(rules.SECRET_BYTES))
 
 
 async def _admitted(call: Call) -> Caller:

@@ -101,7 +101,7 @@ def _import(options: argparse.Namespace, console: Console) -> int:
         blob = own_blobs(location.settings(), database).write(ids.new("blob"), content)
 
         def create(tx: Transaction) -> None:
-            if not operations.is_shared(tx, voice_id):
+            if not operations.exists(tx, account_id="", voice_id=voice_id):
                 operations.create(
                     tx,
                     voice_id=voice_id,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tenuto.db.database import Database, Transaction
-from tenuto.errors import CommitUnknown, Unavailable
+from tenuto.errors import ActUnknown, CommitUnknown, Unavailable
 
 T = TypeVar("T")
 
@@ -39,13 +39,20 @@ def write_known(database: Database, operation: Callable[[Transaction], T], *, pa
 
 
 async def write_known_async(
-    database: Database, operation: Callable[[Transaction], T], *, account_id: str = ""
+    database: Database,
+    operation: Callable[[Transaction], T],
+    *,
+    account_id: str = "",
+    is_repeatable: bool = True,
 ) -> T:
-    """The same for the event loop, with a single retry: clients send the same request again."""
+    """The same for the event loop, with a single retry: clients send the same request again.
+
+    If that would do the same twice (not `is_repeatable`), raises ActUnknown, which tells them not to.
+    """
     try:
         return await database.write_async(operation, account_id=account_id)
     except CommitUnknown as unknown:
         try:
             return await database.write_async(operation, account_id=account_id)
         except Unavailable:
-            raise unknown from None
+            raise unknown if is_repeatable else ActUnknown() from None

@@ -155,9 +155,9 @@ def create(
     return voice_id
 
 
-def is_shared(tx: Transaction, voice_id: str) -> bool:
-    """Whether every account has this voice."""
-    return store.voice(tx, voice_id, "") is not None
+def exists(tx: Transaction, *, account_id: str, voice_id: str) -> bool:
+    """Whether the account has this voice; "": whether every account has it."""
+    return store.voice(tx, voice_id, account_id) is not None
 
 
 def find_upload(tx: Transaction, *, account_id: str, key: UploadKey) -> Voice | None:

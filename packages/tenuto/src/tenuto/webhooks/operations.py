@@ -8,7 +8,6 @@ lost or made twice. Knows neither HTTP nor threads.
 import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from secrets import token_bytes
 from typing import Any
 
 import msgspec
@@ -78,14 +77,23 @@ class Outgoing(msgspec.Struct, frozen=True):
 
 
 def create(
-    tx: Transaction, ids: Ids, caller: Caller, *, url: str, events: list[str], description: str, now_ms: int
-) -> tuple[Webhook, str]:
-    """Create a webhook; returns it and its secret. InvalidRequest: the account has as many as it may."""
+    tx: Transaction,
+    caller: Caller,
+    *,
+    webhook_id: str,
+    secret: str,
+    url: str,
+    events: list[str],
+    description: str,
+    now_ms: int,
+) -> Webhook:
+    """Create a webhook, unless an earlier try did. InvalidRequest: the account has as many as it may."""
     store.lock_account(tx, caller.account_id)
+    if store.one(tx, webhook_id) is not None:
+        return get(tx, caller, webhook_id)
     if len(store.of_account(tx, caller.account_id, rules.MAX_WEBHOOKS)) >= rules.MAX_WEBHOOKS:
         message = f"an account has at most {rules.MAX_WEBHOOKS} webhooks; delete one first"
         raise InvalidRequest([Fault("url", "too_many_webhooks", message)])
-    webhook_id, secret = ids.new("webhook"), rules.secret_of(token_bytes(rules.SECRET_BYTES))
     row: dict[str, Value] = {
         "id": webhook_id,
         "account_id": caller.account_id,
@@ -99,7 +107,7 @@ def create(
     # There may not have been a sender yet: from here on, it is known where the first one begins.
     observe(tx)
     store.insert(tx, row)
-    return get(tx, caller, webhook_id), secret
+    return get(tx, caller, webhook_id)
 
 
 def get(tx: Transaction, caller: Caller, webhook_id: str) -> Webhook:
@@ -129,12 +137,11 @@ def change(tx: Transaction, caller: Caller, webhook_id: str, changes: dict[str, 
     return get(tx, caller, webhook_id)
 
 
-def rotate(tx: Transaction, caller: Caller, webhook_id: str, *, now_ms: int) -> tuple[Webhook, str]:
-    """Set a new secret; the old one signs beside it for a day. NotFound."""
-    _row(tx, caller, webhook_id)
-    secret = rules.secret_of(token_bytes(rules.SECRET_BYTES))
-    store.rotate(tx, webhook_id, secret, now_ms + rules.OVERLAP_MS)
-    return get(tx, caller, webhook_id), secret
+def rotate(tx: Transaction, caller: Caller, webhook_id: str, *, secret: str, now_ms: int) -> Webhook:
+    """Set a new secret, unless an earlier try did; the old one signs beside it for a day. NotFound."""
+    if _row(tx, caller, webhook_id).secret != secret:
+        store.rotate(tx, webhook_id, secret, now_ms + rules.OVERLAP_MS)
+    return get(tx, caller, webhook_id)
 
 
 def delete(tx: Transaction, caller: Caller, webhook_id: str) -> None:
@@ -143,16 +150,19 @@ def delete(tx: Transaction, caller: Caller, webhook_id: str) -> None:
     store.delete(tx, webhook_id)
 
 
-def test(tx: Transaction, ids: Ids, caller: Caller, webhook_id: str, *, now_ms: int) -> Delivery:
-    """Queue an empty message. NotFound; InvalidRequest: it is disabled, or many messages wait for it."""
-    if not _row(tx, caller, webhook_id).is_enabled:
+def test(tx: Transaction, caller: Caller, webhook_id: str, *, delivery_id: str, now_ms: int) -> Delivery:
+    """Queue an empty message, unless an earlier try did. NotFound; InvalidRequest: the webhook is disabled,
+    or many messages wait for it."""
+    webhook = _row(tx, caller, webhook_id)
+    if store.delivery(tx, delivery_id) is not None:
+        return _delivery(tx, webhook_id, delivery_id)
+    if not webhook.is_enabled:
         message = "is disabled; enable it with PATCH first"
         raise InvalidRequest([Fault("webhook_id", "webhook_disabled", message)])
     most = rules.MAX_WAITING_FOR_TEST
     if store.count_waiting(tx, webhook_id, most) >= most:
         message = f"has {most} or more messages waiting; a test would be sent after them"
         raise InvalidRequest([Fault("webhook_id", "too_many_waiting", message)])
-    delivery_id = ids.new("delivery")
     _deliver(
         tx,
         delivery_id,

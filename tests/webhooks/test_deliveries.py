@@ -3,6 +3,8 @@
 import json
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from msgspec.structs import replace
 from servers.processes import until
 from servers.receiver import Receiver
 from servers.rig import Rig
-from servers.world import METERED, World
+from servers.world import METERED, World, wait_until_somebody_waits
 from tenuto.accounts.restrictions import Caller
 from tenuto.errors import InvalidRequest, NotFound
 from tenuto.webhooks import operations as webhooks
@@ -455,3 +457,80 @@ def rows(world: World) -> int:
 
 def void(_: object) -> None:
     """Nothing is answered."""
+
+
+def during(world: World, first: Callable[[Any], object], second: Callable[[Any], object]) -> None:
+    """Two transactions: the second has begun, and waits for a row of the first, before the first commits."""
+
+    def hold(tx: Any) -> None:
+        first(tx)
+        has_written.set()
+        assert may_commit.wait(30)
+
+    has_written, may_commit = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(2) as threads:
+        holding = threads.submit(world.write, hold)
+        assert has_written.wait(30)
+        waiting = threads.submit(world.write, second)
+        wait_until_somebody_waits(world)
+        may_commit.set()
+        holding.result(30)
+        waiting.result(30)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_two_changes_at_once_are_both_kept(world: World) -> None:
+    """Each sets only the fields that it names."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    during(
+        world,
+        lambda tx: webhooks.change(tx, caller, webhook_id, {"url": "https://new.example/"}),
+        lambda tx: webhooks.change(tx, caller, webhook_id, {"description": "new"}),
+    )
+    shown = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
+
+    assert ("https://new.example/", EVENTS, "new", True) == (
+        shown.url,
+        shown.events,
+        shown.description,
+        shown.enabled,
+    )
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_a_change_of_something_else_enables_nothing(world: World) -> None:
+    """410 disables the webhook while its owner changes the description."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    sent_a_test(world, caller, webhook_id)
+    [outgoing] = due(world)
+    during(
+        world,
+        lambda tx: webhooks.record(tx, outgoing, Answer(410, None), now_ms=world.now_ms),
+        lambda tx: webhooks.change(tx, caller, webhook_id, {"description": "new"}),
+    )
+    shown = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
+
+    assert (False, "the server answered 410 Gone", "new") == (
+        shown.enabled,
+        shown.disabled_because,
+        shown.description,
+    )
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_an_earlier_url_that_is_gone_disables_nothing(world: World) -> None:
+    """Its 410 is recorded while the owner sets another URL."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    sent_a_test(world, caller, webhook_id)
+    [outgoing] = due(world)
+    during(
+        world,
+        lambda tx: webhooks.change(tx, caller, webhook_id, {"url": "https://new.example/"}),
+        lambda tx: webhooks.record(tx, outgoing, Answer(410, None), now_ms=world.now_ms),
+    )
+    shown = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
+
+    assert ("https://new.example/", True, None) == (shown.url, shown.enabled, shown.failing_since)

@@ -123,15 +123,15 @@ def listed(tx: Transaction, caller: Caller) -> list[Webhook]:
 
 def change(tx: Transaction, caller: Caller, webhook_id: str, changes: dict[str, Any]) -> Webhook:
     """Set `url`, `events`, `description` or `enabled`. NotFound."""
-    row = _row(tx, caller, webhook_id)
+    _row(tx, caller, webhook_id)
     store.change(
         tx,
         webhook_id,
         {
-            "url": changes.get("url", row.url),
-            "events": json.dumps(changes["events"]) if "events" in changes else row.events,
-            "description": changes.get("description", row.description),
-            "is_enabled": int(changes.get("enabled", row.is_enabled)),
+            "url": changes.get("url"),
+            "events": json.dumps(changes["events"]) if "events" in changes else None,
+            "description": changes.get("description"),
+            "is_enabled": int(changes["enabled"]) if "enabled" in changes else None,
         },
     )
     return get(tx, caller, webhook_id)
@@ -282,7 +282,6 @@ def outgoing(tx: Transaction, chosen: Iterable[DueRow], *, now_ms: int) -> list[
 
 def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) -> str | None:
     """Record the outcome of an attempt; returns why the webhook is disabled from now on, or None."""
-    webhook = store.one(tx, outgoing.webhook_id)
     is_delivered = answer.status is not None and 200 <= answer.status < 300
     pause_ms = rules.pause_ms(outgoing.attempts + 1, answer.retry_after_s)
     is_gone = answer.status == 410
@@ -297,9 +296,12 @@ def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) 
         "error": error,
         "ended_at": now_ms if is_over else None,
     }
-    is_recorded = store.record(tx, outgoing.delivery_id, outgoing.attempts, outgoing.due, row)
+    if not store.record(tx, outgoing.delivery_id, outgoing.attempts, outgoing.due, row):
+        return None
+    # Only now: whoever locks both a message and its webhook locks the message first.
+    webhook = store.locked(tx, outgoing.webhook_id)
     # The outcome at an earlier URL says nothing about the current one.
-    if not is_recorded or webhook is None or webhook.url != outgoing.url:
+    if webhook is None or webhook.url != outgoing.url:
         return None
     if is_delivered:
         if webhook.failing_since is not None or not webhook.is_sound:

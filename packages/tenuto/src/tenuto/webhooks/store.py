@@ -50,17 +50,30 @@ def one(tx: Transaction, webhook_id: str) -> WebhookRow | None:
     )
 
 
-def change(tx: Transaction, webhook_id: str, row: Mapping[str, Value]) -> None:
-    """Set what its owner may set; enabling a disabled webhook clears its failure.
+def locked(tx: Transaction, webhook_id: str) -> WebhookRow | None:
+    """The same, and nobody else changes it until the transaction ends."""
+    return records.one(
+        tx,
+        WebhookRow,
+        f"""select {_WEBHOOK} from webhook w
+            where w.id = :id and w.is_removed = 0 for no key update""",  # noqa: S608 (columns)
+        id=webhook_id,
+    )
 
-    A new URL, or one that was disabled, is not sound until it has answered.
+
+def change(tx: Transaction, webhook_id: str, row: Mapping[str, Value]) -> None:
+    """Set what its owner may set, except what is null; enabling a disabled webhook clears its failure.
+
+    A new URL, or one that was disabled, is not sound until it has answered. What was read before may have
+    been changed since, so this statement alone looks at the row.
     """
     tx.run(
-        """update webhook set events = :events, description = :description,
+        """update webhook set events = coalesce(cast(:events as text), events),
+                  description = coalesce(cast(:description as text), description),
                   failing_since = case when is_enabled < :is_enabled then null else failing_since end,
-                  disabled_because = case when is_enabled = :is_enabled then disabled_because end,
-                  is_sound = case when is_enabled = :is_enabled and url = :url then is_sound else 0 end,
-                  is_enabled = :is_enabled, url = :url where id = :id""",
+                  disabled_because = case when is_enabled <> :is_enabled then null else disabled_because end,
+                  is_sound = case when is_enabled <> :is_enabled or url <> :url then 0 else is_sound end,
+                  is_enabled = coalesce(:is_enabled, is_enabled), url = coalesce(:url, url) where id = :id""",
         id=webhook_id,
         **row,
     )

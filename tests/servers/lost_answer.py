@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenuto.db.database import Database, Transaction
-from tenuto.errors import Unavailable
+from tenuto.errors import CommitUnknown
 
 
 class LostAnswer:
@@ -18,5 +18,8 @@ class LostAnswer:
         self.writes += 1
         done = await self._database.write_async(operation, account_id=account_id)
         if self.writes == 1:
-            raise Unavailable
+            raise CommitUnknown
         return done
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)

@@ -1,7 +1,10 @@
 """An account's keys: made by itself, shown once, restricted, expiring, revoked; and nobody else's."""
 
+from typing import Any
+
 import pytest
 
+from servers.lost_answer import LostAnswer
 from tenuto.accounts import operations as accounts
 from tenuto.errors import OperatorError
 from tenuto.web import keys
@@ -149,6 +152,43 @@ def test_an_account_has_only_so_many_keys_that_work(studio: Studio, monkeypatch:
 
     assert [201, 429] == statuses
     assert 201 == browser.post("/web/keys", {"name": "c"}).status_code
+
+
+def test_the_last_key_that_an_account_may_have_is_made_although_its_answer_is_lost(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """COMMIT is done and its answer lost: the key is not counted against itself, and it works."""
+    monkeypatch.setattr(keys, "MAX_LIVE_KEYS", 1)
+    browser = studio.person("me")
+    lost: Any = LostAnswer(studio.database)
+    studio.service.database = lost
+    made = browser.post("/web/keys", {"name": "last"})
+    listed = browser.get("/web/keys").json()["data"]
+
+    assert 2 == lost.writes
+    assert 201 == made.status_code
+    assert [made.json()["id"]] == [line["id"] for line in listed]
+    key = made.json()["key"]
+    assert 200 == studio.browser().get("/v1/models", Authorization=f"Bearer {key}").status_code
+
+
+def test_the_last_secret_that_a_key_may_have_is_added_although_its_answer_is_lost(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """COMMIT is done and its answer lost: the key has the old secret and that of the answer, and no third."""
+    monkeypatch.setattr(keys, "MAX_SECRETS", 2)
+    browser = studio.person("me")
+    made = browser.post("/web/keys", {"name": "k"}).json()
+    lost: Any = LostAnswer(studio.database)
+    studio.service.database = lost
+    rotated = browser.post(f"/web/keys/{made['id']}/rotation", {"grace_hours": 1})
+    counted = studio.row("select count(*) as n from api_key_secret where key_id = :id", id=made["id"])
+
+    assert 2 == lost.writes
+    assert 201 == rotated.status_code
+    assert 2 == counted["n"]
+    key = rotated.json()["key"]
+    assert 200 == studio.browser().get("/v1/models", Authorization=f"Bearer {key}").status_code
 
 
 def test_keys_come_in_pages(studio: Studio) -> None:

@@ -91,7 +91,7 @@ def create_key(
     check_name(name, "a key")
     if key_id is not None and store.key(tx, key_id) is not None:
         store.remove_secrets(tx, key_id)
-        return key_id, _add_secret(tx, key_id, now_ms, random_below)
+        return key_id, _add_secret(tx, key_id, make_key(random_below), now_ms)
     key_id = key_id or ids.new("key")
     store.add_key(
         tx,
@@ -102,7 +102,7 @@ def create_key(
         expires_at=expires_at,
         now_ms=now_ms,
     )
-    return key_id, _add_secret(tx, key_id, now_ms, random_below)
+    return key_id, _add_secret(tx, key_id, make_key(random_below), now_ms)
 
 
 def rotate_key(
@@ -120,23 +120,34 @@ def rotate_key(
             f"there is no key {key_id!r} that could be rotated; `tenuto admin keys list` shows them"
         )
     store.end_secrets(tx, key_id, now_ms + grace_ms)
-    return _add_secret(tx, key_id, now_ms, random_below)
+    return _add_secret(tx, key_id, make_key(random_below), now_ms)
 
 
 def rotate_own_key(
-    tx: Transaction, key_id: str, *, account_id: str, grace_ms: int, secret_limit: int, now_ms: int
-) -> str:
-    """The same for a working key of this account. RateLimited: too many of its secrets work already."""
+    tx: Transaction,
+    key_id: str,
+    *,
+    account_id: str,
+    secret: str,
+    grace_ms: int,
+    secret_limit: int,
+    now_ms: int,
+) -> None:
+    """The same for a working key of this account, unless an earlier try added the secret. RateLimited: too
+    many of its secrets work already."""
     stored = store.key_with_secret(tx, key_id)
     if store.key(tx, key_id) is None or stored is None or stored.account_id != account_id:
         raise NotFound
     if stored.revoked_at is not None or (stored.expires_at is not None and stored.expires_at <= now_ms):
         raise InvalidRequest(message="this key does not work any more; make another one")
+    if store.has_secret(tx, key_sha256(secret)):
+        return
     store.remove_ended_secrets(tx, key_id, now_ms)
     if store.count_secrets(tx, key_id) >= secret_limit:
         message = f"{secret_limit} secrets of this key work at once, its limit; wait until one has ended"
         raise RateLimited(message, retry_after_s=120, limit="live_keys")
-    return rotate_key(tx, key_id, grace_ms=grace_ms, now_ms=now_ms)
+    store.end_secrets(tx, key_id, now_ms + grace_ms)
+    _add_secret(tx, key_id, secret, now_ms)
 
 
 def revoke_key(tx: Transaction, key_id: str, *, now_ms: int) -> None:
@@ -172,6 +183,11 @@ def read_key(tx: Transaction, key_id: str) -> KeyRow:
     key = store.key_with_secret(tx, key_id)
     assert key is not None, "the key was made in this transaction"
     return key
+
+
+def has_key(tx: Transaction, key_id: str) -> bool:
+    """Whether the key exists."""
+    return store.key(tx, key_id) is not None
 
 
 def check_new_key(
@@ -237,8 +253,7 @@ def readable_models(models: str | None) -> tuple[list[str] | None, bool]:
     return None if allowed is None else sorted(allowed), False
 
 
-def _add_secret(tx: Transaction, key_id: str, now_ms: int, random_below: Callable[[int], int]) -> str:
-    key = make_key(random_below)
+def _add_secret(tx: Transaction, key_id: str, key: str, now_ms: int) -> str:
     store.add_secret(tx, key_id, sha256=key_sha256(key), prefix=key[:7], last_four=key[-4:], now_ms=now_ms)
     return key
 

@@ -87,6 +87,10 @@ def add_secret(
     )
 
 
+def has_secret(tx: Transaction, sha256: str) -> bool:
+    return tx.one("select key_id from api_key_secret where sha256 = :sha256", sha256=sha256) is not None
+
+
 def end_secrets(tx: Transaction, key_id: str, ends_at: int) -> int:
     """Let the secrets of a key end at `ends_at`, except those that end sooner."""
     return tx.run(

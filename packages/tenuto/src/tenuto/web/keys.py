@@ -1,11 +1,12 @@
 """An account's own keys over HTTP: list, create, rotate, revoke, without anyone's approval."""
 
+from secrets import randbelow
 from typing import Any
 
 from tenuto.accounts import operations as accounts
 from tenuto.accounts.restrictions import Caller
 from tenuto.accounts.rows import KeyRow
-from tenuto.accounts.rules import MAX_NAME_CHARACTERS, check_name
+from tenuto.accounts.rules import MAX_NAME_CHARACTERS, check_name, make_key
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call
@@ -72,9 +73,11 @@ async def create(studio: Studio, call: Call) -> Answer:
     key_id = call.service.ids.new("key")
 
     def make(tx: Transaction) -> tuple[KeyRow, str]:
-        accounts.check_new_key(
-            tx, caller.account_id, live_limit=MAX_LIVE_KEYS, hourly_limit=MAX_NEW_KEYS, now_ms=now_ms
-        )
+        # An earlier try whose answer was lost may have made it: then it is one of those that are counted.
+        if not accounts.has_key(tx, key_id):
+            accounts.check_new_key(
+                tx, caller.account_id, live_limit=MAX_LIVE_KEYS, hourly_limit=MAX_NEW_KEYS, now_ms=now_ms
+            )
         _, secret = accounts.create_key(
             tx,
             call.service.ids,
@@ -96,19 +99,21 @@ async def rotate(studio: Studio, call: Call) -> Answer:
     caller = await call.authenticate()
     sent = await read_object(call, _ROTATION)
     key_id, now_ms = call.path_id("key_id", "key"), call.service.clock()
+    secret = make_key(randbelow)
 
-    def make(tx: Transaction) -> tuple[KeyRow, str]:
-        secret = accounts.rotate_own_key(
+    def make(tx: Transaction) -> KeyRow:
+        accounts.rotate_own_key(
             tx,
             key_id,
             account_id=caller.account_id,
+            secret=secret,
             grace_ms=sent["grace_hours"] * HOUR_MS,
             secret_limit=MAX_SECRETS,
             now_ms=now_ms,
         )
-        return accounts.read_key(tx, key_id), secret
+        return accounts.read_key(tx, key_id)
 
-    key, secret = await write_known_async(call.service.database, make)
+    key = await write_known_async(call.service.database, make)
     return json_answer(201, _key(key, call.service.used_keys.get(key_id)) | {"key": secret})
 
 

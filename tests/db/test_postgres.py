@@ -15,6 +15,7 @@ from zlib import crc32
 import psycopg
 import pytest
 from psycopg import conninfo
+from structlog.testing import capture_logs
 
 from servers.postgres import PostgresServer, start_postgres
 from servers.threads import lacking
@@ -371,7 +372,7 @@ def test_a_migration_that_collides_with_requests_finds_a_gap(
 
 
 def test_a_lock_is_not_waited_for_for_ever(url: str, notes: Database) -> None:
-    """A row that somebody keeps locked is Unavailable after the lock timeout; then the database goes on."""
+    """A row that somebody keeps locked is Unavailable after the lock timeout, and logged; then it goes on."""
     notes.write(lambda tx: add(tx, "a"))
 
     def change(tx: Transaction) -> None:
@@ -380,10 +381,11 @@ def test_a_lock_is_not_waited_for_for_ever(url: str, notes: Database) -> None:
 
     with psycopg.connect(url) as other:
         other.execute("select * from note for update")
-        with pytest.raises(Unavailable):
+        with capture_logs() as logs, pytest.raises(Unavailable):
             notes.write(change)
     notes.write(change)
 
+    assert ["55P03"] == [line["sqlstate"] for line in logs if line["event"] == "database.refuses"]
     assert {"a": 1} == sizes(notes)
 
 
@@ -484,7 +486,7 @@ def test_accounts_do_not_wait_for_each_other(notes: Database) -> None:
 
 
 def test_a_group_that_meets_a_lock_runs_alone(url: str, notes: Database) -> None:
-    """One write that must wait for a stranger's lock does not hold up those that wait beside it."""
+    """One write that must wait for a stranger's lock does not hold up those beside it, and is no warning."""
     for name in "abcdefgh":
         notes.write(lambda tx, name=name: add(tx, name))  # type: ignore[misc]
 
@@ -501,9 +503,10 @@ def test_a_group_that_meets_a_lock_runs_alone(url: str, notes: Database) -> None
         await writes["d"]
         return seen
 
-    with psycopg.connect(url) as other:
+    with psycopg.connect(url) as other, capture_logs() as logs:
         seen = asyncio.run(together(other))
 
+    assert [] == [line for line in logs if line["event"] == "database.refuses"]
     assert {name: int(name != "d") for name in "abcdefgh"} == seen
     assert dict.fromkeys("abcdefgh", 1) == sizes(notes)
 

@@ -65,8 +65,8 @@ _CONSTRAINT = "23"
 _PLAN_CHECK = "RevalidateCachedQuery"
 # Connection, resources, operator intervention, system error: temporary, and not the statement's fault.
 _UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
-# A lock was not available in time; the server has become read-only.
-_UNAVAILABLE_STATES = frozenset(("55P03", "25006"))
+_LOCK_NOT_AVAILABLE, _READ_ONLY = "55P03", "25006"
+_UNAVAILABLE_STATES = frozenset((_LOCK_NOT_AVAILABLE, _READ_ONLY))
 
 _SETTINGS = f"""
     {SERVER_NETWORK}
@@ -114,6 +114,8 @@ class Connection:
     ) -> None:
         """Raises psycopg.OperationalError when the server is away, OperatorError when it is too old."""
         self._answer_timeout_ms = answer_timeout_ms
+        # Whoever waits for a lock so briefly tries again elsewhere: nothing is refused yet.
+        self._is_hasty = lock_timeout_ms < LOCK_TIMEOUT_MS
         self._session = psycopg.Connection.connect(
             url,
             autocommit=True,
@@ -382,7 +384,8 @@ class Connection:
         elif state.startswith(_CONSTRAINT):
             explained = ConstraintFailed(str(error))
         elif state[:2] in _UNAVAILABLE_CLASSES or state in _UNAVAILABLE_STATES:
-            _log.warning("database.refuses", sqlstate=state, reason=error.diag.message_primary)
+            if state != _LOCK_NOT_AVAILABLE or not self._is_hasty:
+                _log.warning("database.refuses", sqlstate=state, reason=error.diag.message_primary)
             explained = Unavailable("The database cannot do this just now; nothing was stored, try again.")
         if explained is not error:
             explained.__cause__ = error

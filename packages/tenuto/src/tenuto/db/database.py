@@ -141,7 +141,8 @@ class Database(Protocol):
         """`write` for the event loop. A cancelled caller's operation may still be carried out.
 
         `account_id`: the account whose rows it changes. On PostgreSQL, a process may run writes of different
-        accounts at the same time; those of one account run in sequence, so they never wait for its locks.
+        accounts at the same time; those of one account run in sequence, so they do not wait for its locks,
+        unless a whole group waits already: further ones run beside it.
         """
 
     def wake(self, topic: str) -> None:

@@ -152,8 +152,13 @@ def test_openais_voices_are_official_ones_of_the_language(caller: Caller) -> Non
         ({"response_format": "aac"}, ("response_format", "not_allowed")),
         ({"stream_format": "smoke"}, ("stream_format", "not_allowed")),
         ({"top_k": 1000}, ("top_k", "out_of_range")),
-        ({"voice_id": "voice_1"}, ("voice", "unknown_voice")),
+        ({"voice_id": "voice_1"}, ("voice_id", "unknown_voice")),
+        ({"voice_id": ["x"], "response_format": "pcm"}, ("voice_id", "wrong_type")),
+        ({"voice_id": {"id": "x"}, "stream": True}, ("voice_id", "wrong_type")),
+        ({"duration_factor": 9}, ("duration_factor", "out_of_range")),
+        ({"emo_text": "Cheerful"}, ("emo_text", "requires")),
         ({"lang": "fr"}, ("lang", "not_allowed")),
+        ({"lang_code": "fr"}, ("lang_code", "not_allowed")),
     ],
 )
 def test_what_is_wrong_is_said_in_the_clients_words(

@@ -104,8 +104,14 @@ _FIELDS = by_name(
         Field("lang_code", Text(16, "characters", may_be_empty=True), "Kokoro's name of `lang`."),
     )
 )
-_THEIR_NAMES = {"text": "input", "voice_id": "voice", "duration_factor": "speed", "emo_text": "instructions"}
-"""The field that each of our parameters comes from, which a refusal names."""
+_THEIR_NAMES = {
+    "text": "input",
+    "voice_id": "voice",
+    "duration_factor": "speed",
+    "emo_text": "instructions",
+    "lang": "lang_code",
+}
+"""The field that each of our parameters comes from unless it was sent itself; a refusal names what was."""
 _OWN_WAY = frozenset(("text", "stream"))
 """Our parameters that cannot be sent beside OpenAI's fields."""
 _STREAMED = frozenset(("mp3", "opus", "pcm"))
@@ -134,7 +140,10 @@ async def create(call: Call) -> Answer | None:
     try:
         submitted = await submit(call, "audio/speech", bodies)
     except InvalidRequest as error:
-        raise in_their_words(error, _THEIR_NAMES) from error
+        names = {
+            ours: theirs for ours, theirs in _THEIR_NAMES.items() if theirs in values and ours not in own
+        }
+        raise in_their_words(error, names) from error
     headers = ignored_header(sent.ignored)
     if values.get("stream_format") == "sse":
         await _send_events(call, form, submitted, headers)
@@ -170,7 +179,7 @@ def _bodies(
     parameters |= _emotion(values.get("instructions", "").strip(_EDGES), own)
     parameters |= own
     # The file of a shared voice has shorter pauses than its segments.
-    shared = {voice.id for voice in names if voice.kind == "shared"}
+    shared = [voice.id for voice in names if voice.kind == "shared"]
     if streams and parameters.get("voice_id") not in shared:
         parameters["stream"] = True
     model = model_for(tx, call.service, caller, KIND, values["model"])

@@ -94,6 +94,15 @@ def poor(
 
 
 @pytest.fixture(scope="session")
+def impatient(
+    service: RunningService, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    """The operator of a service whose OpenAI routes wait two seconds for their jobs."""
+    variables = {"TENUTO_OPENAI_WAIT_S": "2", "TENUTO_REQUESTS_PER_SECOND": "0"}
+    yield from _running(service, request, tmp_path_factory.mktemp("impatient"), PRICES, variables)
+
+
+@pytest.fixture(scope="session")
 def upstream() -> Iterator[UpstreamServer]:
     """A chat server of somebody else's."""
     server = UpstreamServer()

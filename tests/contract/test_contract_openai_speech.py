@@ -6,6 +6,7 @@ The fake engine stands in where the sound does not matter; the real one speaks i
 import base64
 import io
 import json
+import time
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -201,6 +202,22 @@ def test_the_sound_comes_in_events(client: "openai.OpenAI", caller: Caller) -> N
     assert failed.startswith("event: error\ndata: ")
     assert '"code":"nothing_to_speak"' in failed
     assert "done" not in failed
+
+
+@pytest.mark.parametrize("form", [{}, {"response_format": "pcm"}, {"stream": True}, {"stream_format": "sse"}])
+def test_a_request_waits_once_in_every_form(impatient: Operator, form: dict[str, Any]) -> None:
+    """As long as the settings say, also where sound could come before the job ends."""
+    caller = impatient.caller(credit="1")
+    lane = caller.block_lane()
+    try:
+        began = time.monotonic()
+        answer = speak(caller, HELLO | form)
+        waited_s = time.monotonic() - began
+    finally:
+        caller.cancel(lane)
+
+    assert "still_running" in answer.text
+    assert 2 <= waited_s < 4
 
 
 def test_a_result_is_downloaded_in_another_form(caller: Caller) -> None:

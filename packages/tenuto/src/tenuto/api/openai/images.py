@@ -25,6 +25,7 @@ from tenuto.api.openai.jobs import (
     opened_results,
     submit,
     wait,
+    wait_end,
 )
 from tenuto.api.openai.names import model_for
 from tenuto.api.renditions import scratch_file, send_file
@@ -130,7 +131,7 @@ async def create(call: Call) -> Answer | None:
         submitted = await submit(call, "images/generations", bodies)
     except InvalidRequest as error:
         raise in_their_words(error, their_names) from error
-    operations = await wait(call, submitted, call.service.settings.openai_wait_s)
+    operations = await wait(call, submitted, wait_end(call))
     headers = ignored_header(sent.ignored)
     if (refusal := not_succeeded(call, operations)) is not None:
         refusal.headers.extend(headers)

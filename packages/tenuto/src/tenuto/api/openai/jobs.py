@@ -100,14 +100,17 @@ async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) ->
     return Submitted(tuple(call.job_ids), replayed, first.is_callers)
 
 
-async def wait(call: Call, submitted: Submitted, seconds: float) -> list[Operation]:
-    """The jobs when all are final, or when the time is over. Raises ClientGone.
+def wait_end(call: Call) -> float:
+    """Until when a request waits, from now, in the event loop's time; taken once its jobs are accepted."""
+    return asyncio.get_running_loop().time() + call.service.settings.openai_wait_s
+
+
+async def wait(call: Call, submitted: Submitted, end: float) -> list[Operation]:
+    """The jobs when all are final, or at `end`, of the event loop's time. Raises ClientGone.
 
     If the client leaves and had sent no idempotency key, its jobs are cancelled if they are still queued a
     minute later and nobody else waits for them: a closed page leaves no jobs for others to queue behind.
     """
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
     async with waiting(call, submitted):
         operations = [await _until_final(call, job_id, end) for job_id in submitted.job_ids]
     failpoints.hit("openai.finished")

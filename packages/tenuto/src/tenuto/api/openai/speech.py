@@ -29,6 +29,7 @@ from tenuto.api.openai.jobs import (
     opened_results,
     submit,
     wait,
+    wait_end,
     waiting,
 )
 from tenuto.api.openai.names import model_for, voice_named
@@ -144,13 +145,13 @@ async def create(call: Call) -> Answer | None:
             ours: theirs for ours, theirs in _THEIR_NAMES.items() if theirs in values and ours not in own
         }
         raise in_their_words(error, names) from error
-    headers = ignored_header(sent.ignored)
+    end, headers = wait_end(call), ignored_header(sent.ignored)
     if values.get("stream_format") == "sse":
-        await _send_events(call, form, submitted, headers)
+        await _send_events(call, form, submitted, end, headers)
         return None
-    if bodies[0]["parameters"].get("stream") and await _send_stream(call, form, submitted, headers):
+    if bodies[0]["parameters"].get("stream") and await _send_stream(call, form, submitted, end, headers):
         return None
-    operations = await wait(call, submitted, call.service.settings.openai_wait_s)
+    operations = await wait(call, submitted, end)
     if (refusal := not_succeeded(call, operations)) is not None:
         refusal.headers.extend(headers)
         return refusal
@@ -241,7 +242,9 @@ async def _send(
     return answer
 
 
-async def _send_stream(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> bool:
+async def _send_stream(
+    call: Call, form: AudioForm, submitted: Submitted, end: float, headers: Headers
+) -> bool:
     """Send the audio while it is made. False: nothing was sent, since there was none before the jobs ended.
 
     If the audio cannot be completed, the connection is closed in the middle of it.
@@ -250,7 +253,7 @@ async def _send_stream(call: Call, form: AudioForm, submitted: Submitted, header
     has_begun = False
     try:
         async with waiting(call, submitted):
-            with SoundStream(call, form, submitted, call.service.settings.openai_wait_s) as stream:
+            with SoundStream(call, form, submitted, end) as stream:
                 async for piece in stream.pieces():
                     if piece and not has_begun:
                         await call.send({"type": "http.response.start", "status": 200, "headers": head})
@@ -277,7 +280,9 @@ def _stream_head(call: Call, submitted: Submitted) -> Headers:
     return [*head, REPLAYED] if submitted.is_replay else head
 
 
-async def _send_events(call: Call, form: AudioForm, submitted: Submitted, headers: Headers) -> None:
+async def _send_events(
+    call: Call, form: AudioForm, submitted: Submitted, end: float, headers: Headers
+) -> None:
     """Send the audio in server-sent events, with comments as heartbeats while waiting for the jobs.
 
     An error after the events have begun is an event `error`, with no `speech.audio.done` after it.
@@ -291,7 +296,7 @@ async def _send_events(call: Call, form: AudioForm, submitted: Submitted, header
     loop = asyncio.get_running_loop()
     sent_at = loop.time()
     try:
-        async with waiting(call, submitted), aclosing(_pieces(call, form, submitted)) as pieces:
+        async with waiting(call, submitted), aclosing(_pieces(call, form, submitted, end)) as pieces:
             async for piece in pieces:
                 for start in range(0, len(piece), EVENT_BYTES):
                     audio = b64encode(piece[start : start + EVENT_BYTES]).decode()
@@ -322,12 +327,11 @@ class _Refused(Exception):
         super().__init__()
 
 
-async def _pieces(call: Call, form: AudioForm, submitted: Submitted) -> AsyncGenerator[bytes]:
+async def _pieces(call: Call, form: AudioForm, submitted: Submitted, end: float) -> AsyncGenerator[bytes]:
     """The audio while it is made if possible, else once it is complete; empty pieces meanwhile."""
-    wait_s = call.service.settings.openai_wait_s
     if form.name in _STREAMED:
         try:
-            with SoundStream(call, form, submitted, wait_s) as stream:
+            with SoundStream(call, form, submitted, end) as stream:
                 async for piece in stream.pieces():
                     yield piece
             return
@@ -335,7 +339,7 @@ async def _pieces(call: Call, form: AudioForm, submitted: Submitted) -> AsyncGen
             pass
         except StreamBroken as error:
             raise Unavailable(_CUT) from error
-    ending = asyncio.ensure_future(wait(call, submitted, wait_s))
+    ending = asyncio.ensure_future(wait(call, submitted, end))
     try:
         while not (await asyncio.wait([ending], timeout=LOOK_S))[0]:
             yield b""

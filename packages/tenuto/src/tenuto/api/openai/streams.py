@@ -17,7 +17,7 @@ from tenuto.accounts.restrictions import Caller
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.jobs import changed
-from tenuto.api.openai.jobs import Submitted
+from tenuto.api.openai.jobs import Submitted, wait_end
 from tenuto.api.openai.keys import has_left
 from tenuto.api.renditions import PIECE_BYTES
 from tenuto.artifacts import operations as artifacts
@@ -59,8 +59,10 @@ class _Sent(Struct):
 class SoundStream:
     """The audio of a request's jobs while they run. Used as a context; call `pieces` once."""
 
-    def __init__(self, call: Call, form: AudioForm, submitted: Submitted, wait_s: float) -> None:
-        self._call, self._form, self._submitted, self._wait_s = call, form, submitted, wait_s
+    def __init__(self, call: Call, form: AudioForm, submitted: Submitted, end: float) -> None:
+        self._call, self._form, self._submitted = call, form, submitted
+        self._end = end
+        """Until when it waits for the next samples, in the event loop's time."""
         self._sink = _Sink()
         self._writer: SoundWriter | None = None
         self._sound: tuple[int, int] | None = None
@@ -81,12 +83,13 @@ class SoundStream:
         for job_id in self._submitted.job_ids:
             async for piece in self._of_job(job_id):
                 yield piece
+            self._end = wait_end(self._call)
         async for piece in self._encoded(self._finish()):
             yield piece
 
     async def _of_job(self, job_id: str) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        sent, end = _Sent(), loop.time() + self._wait_s
+        sent = _Sent()
         while True:
             if has_left(self._call):
                 raise ClientGone
@@ -94,14 +97,14 @@ class SoundStream:
             if operation.state == SUCCEEDED:
                 break
             new = _after(sent.segments, segments)
-            if operation.is_final() or loop.time() > end:
+            if operation.is_final() or loop.time() > self._end:
                 self._end_early()
             for segment in new:
                 opened = await self._opened(job_id, segment)
                 async for piece in self._encoded(self._add(opened, sent)):
                     yield piece
                 sent.segments.append(segment.sha256)
-                end = loop.time() + self._wait_s
+                self._end = wait_end(self._call)
             if not new:
                 yield b""
                 await self._pause(operation, sequence)

@@ -27,6 +27,7 @@ from tenuto.api.openai.jobs import (
     not_succeeded,
     opened_results,
     wait,
+    wait_end,
     waiting,
 )
 from tenuto.api.openai.keys import has_left
@@ -143,7 +144,7 @@ async def create(call: Call) -> Answer | None:
     if values.get("stream"):
         await _send_events(call, form, submitted, headers)
         return None
-    operations = await wait(call, submitted, call.service.settings.openai_wait_s)
+    operations = await wait(call, submitted, wait_end(call))
     if (refusal := not_succeeded(call, operations)) is not None:
         refusal.headers.extend(headers)
         return refusal

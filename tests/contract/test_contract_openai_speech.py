@@ -305,6 +305,17 @@ def test_a_long_text_becomes_jobs_of_one_sound(caller: Caller) -> None:
     assert all(piece.endswith(".") for piece in texts)
 
 
+def test_no_key_is_that_of_another_requests_second_job(caller: Caller) -> None:
+    """However it is spelt: a long text's further jobs have keys that no caller can choose (P2)."""
+    text = "Every note is held. " * 500
+    long = speak(caller, HELLO | {"input": text}, Idempotency_Key="book")
+    others = [speak(caller, HELLO, Idempotency_Key=key) for key in ("book/1", "/1:book", "1:book")]
+    again = speak(caller, HELLO | {"input": text}, Idempotency_Key="book")
+
+    assert long.headers["x-service-job"] == again.headers["x-service-job"]
+    assert 5 == len({job for each in (long, *others) for job in each.headers["x-service-job"].split(", ")})
+
+
 def test_a_long_text_is_accepted_whole_or_not_at_all(paid: Operator) -> None:
     """The hold of the second job is refused: there is no first one either, and the key stays free."""
     caller = paid.caller(credit="0.12")

@@ -109,7 +109,9 @@ def _stem(route: str, work: Any) -> str:
 
 
 def _numbered(first: str, number: int) -> str:
-    return f"{first}/{number}" if number else first
+    """The key of a further job: its number stands before the caller's part, which could end in one too."""
+    route, colon, chosen = first.partition(":")
+    return f"{route}/{number}{colon}{chosen}" if number else first
 
 
 class _Tries:

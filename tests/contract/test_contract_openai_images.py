@@ -196,6 +196,19 @@ def test_a_key_is_bound_to_the_images_and_not_to_their_form(rich: Caller) -> Non
     assert [(409, "idempotency_conflict")] * 2 == [error_code(each) for each in others]
 
 
+@pytest.mark.parametrize("name", ["Idempotency_Key", "X_Stainless_Retry_Count"])
+def test_a_retry_is_its_request_whatever_the_models_name_means_by_then(operator: Operator, name: str) -> None:
+    """`dall-e-3` stands for nothing any more: the same two jobs (P2)."""
+    caller = operator.caller(credit="1")
+    headers = {name: "1"}
+    first = draw(caller, CAT | {"n": 2}, **headers)
+    operator.restrict(caller, ["fake/speech"])
+    again = draw(caller, CAT | {"n": 2, "output_format": "webp"}, **headers)
+
+    assert 200 == again.status_code, again.text
+    assert jobs_of(first) == jobs_of(again)
+
+
 def test_a_declared_retry_joins_all_jobs_of_its_request(operator: Operator) -> None:
     """Without a key: the jobs that were not yet answered are joined, and none is added or charged again."""
     caller = operator.caller(credit="1")

@@ -108,6 +108,8 @@ _FIELDS = by_name(
         Field("partial_images", _NoParts(), "Not available.", 0),
     )
 )
+_FORM = frozenset(("response_format", "output_format", "stream", "partial_images"))
+"""Fields that only concern the form of the answer."""
 _OTHER_NAMES = {"steps": "num_inference_steps"}
 """Other programs' names for our parameters."""
 
@@ -125,10 +127,12 @@ async def create(call: Call) -> Answer | None:
     if faults:
         raise InvalidRequest(faults)
     own = {_OTHER_NAMES.get(n, n): v for n, v in sent.values.items() if n not in _FIELDS}
-    bodies = await call.service.database.read_async(lambda tx: _bodies(tx, call, caller, values, own))
+    work = {name: value for name, value in values.items() if name not in _FORM}
     their_names = {ours: theirs for theirs, ours in _OTHER_NAMES.items() if theirs in sent.values}
     try:
-        submitted = await submit(call, "images/generations", bodies)
+        submitted = await submit(
+            call, "images/generations", own | work, lambda tx: _bodies(tx, call, caller, values, own)
+        )
     except InvalidRequest as error:
         raise in_their_words(error, their_names) from error
     operations = await wait(call, submitted, wait_end(call))

@@ -7,7 +7,7 @@ before. What a client has lost can be read under the ids in `X-Service-Job`.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,7 +20,7 @@ from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body
 from tenuto.api.jobs import changed
-from tenuto.api.openai.keys import has_left, request_key
+from tenuto.api.openai.keys import find_earlier, has_left, request_key
 from tenuto.api.service import Service
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import Opened
@@ -80,20 +80,29 @@ class Submitted(Struct, frozen=True):
     """Whether the caller chose the idempotency key: then the jobs continue without their client."""
 
 
-async def submit(call: Call, route: str, bodies: Sequence[Mapping[str, Any]]) -> Submitted:
+async def submit(
+    call: Call,
+    route: str,
+    sent: Mapping[str, Any],
+    resolve: Callable[[Transaction], Sequence[Mapping[str, Any]]],
+) -> Submitted:
     """Accept the jobs of a request, all or none; they are durable when this returns.
 
-    Raises what `submit` raises.
+    `sent` identifies the request (see `request_key`); `resolve` makes its jobs' bodies, with what names stand
+    for now, and is not needed for a retry. Raises what `submit` raises, and what `resolve` does.
     """
     caller = _caller(call)
-    async with request_key(call, route, [_work(body) for body in bodies]) as first:
-        requests = []
-        for number, body in enumerate(bodies):
-            text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-            digest = strict_json.body_sha256(_work(body))
-            key, join = first.of(number), first.join(number)
-            requests.append(Request(caller, key, text, digest, body, call.submission(), join))
-        accepted = await submit_all_async(call.service.submitting, requests)
+    async with request_key(call, route, sent) as first:
+        accepted = await find_earlier(
+            call, route, first, sent, lambda tx: [_work(body) for body in resolve(tx)]
+        )
+        if not accepted:
+            digest, requests = strict_json.body_sha256(sent), []
+            for number, body in enumerate(await call.service.database.read_async(resolve)):
+                text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+                key, join = first.of(number), first.join(number)
+                requests.append(Request(caller, key, text, digest, body, call.submission(), join))
+            accepted = await submit_all_async(call.service.submitting, requests)
     call.job_ids = [each.job_id for each in accepted]
     failpoints.hit("openai.accepted")
     replayed = all(each.replayed for each in accepted)
@@ -178,7 +187,7 @@ def _refusal(operation: Operation) -> tuple[int, TenutoError, Headers]:
 
 
 def _work(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What a job's key is bound to: all but `stream`, which only concerns the form of the answer."""
+    """What a job's key was bound to: all but `stream`, which only concerns the form of the answer."""
     parameters = {name: value for name, value in body["parameters"].items() if name != "stream"}
     return {**body, "parameters": parameters}
 

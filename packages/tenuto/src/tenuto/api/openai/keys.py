@@ -5,19 +5,21 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from itertools import count
 from typing import Any
 
 from msgspec import Struct
 
+from tenuto import strict_json
 from tenuto.api import request_body
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
-from tenuto.errors import InsufficientBalance, InvalidRequest
+from tenuto.errors import IdempotencyConflict, InsufficientBalance, InvalidRequest
 from tenuto.jobs.rows import NewestKey
-from tenuto.jobs.submit import newest_key
+from tenuto.jobs.submit import Accepted, Request, find_accepted_async, newest_key
 
 JOIN_MS = 15 * 60_000
 """How long a declared retry without a key may join the job of the same request."""
@@ -33,6 +35,8 @@ class RequestKey(Struct, frozen=True):
     first: str
     is_callers: bool
     """Whether the caller chose it."""
+    is_retry: bool = False
+    """Whether a client without a key has declared that it sent the request before."""
     tries: "_Tries | None" = None
 
     def of(self, number: int) -> str:
@@ -53,11 +57,12 @@ class RequestKey(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def request_key(call: Call, route: str, work: Any) -> AsyncIterator[RequestKey]:
+async def request_key(call: Call, route: str, sent: Any) -> AsyncIterator[RequestKey]:
     """The key of the first job of this request; accept the request inside the block.
 
-    `work`, as JSON, is all that identifies a request. Retries of a request without a key wait until the block
-    ends. InvalidRequest: the caller's key is malformed. ClientGone.
+    `sent`, as JSON, is what identifies a request: the fields as the client sent them, without those that only
+    concern the form of the answer. What a name stands for may change before a retry. Retries of a request
+    without a key wait until the block ends. InvalidRequest: the caller's key is malformed. ClientGone.
     """
     faults: list[Any] = []
     chosen = request_body.idempotency_key(call, faults)
@@ -67,8 +72,50 @@ async def request_key(call: Call, route: str, work: Any) -> AsyncIterator[Reques
         if chosen is not None:
             yield RequestKey(f"{route}:{chosen}", is_callers=True)
             return
-        async with _own(call, route, work) as key:
+        async with _own(call, route, sent) as key:
             yield key
+
+
+async def find_earlier(
+    call: Call, route: str, key: RequestKey, sent: Any, resolve: Callable[[Transaction], Any]
+) -> list[Accepted]:
+    """The jobs that this request has made already; none if it is new. IdempotencyConflict.
+
+    Keys that earlier versions bound, which hold for ever, identify each job by its body: `resolve` makes one,
+    or a list of them, with what names stand for now; it is called only if no job was accepted for `sent`.
+    """
+    if not key.is_callers and not key.is_retry:
+        return []
+    digest = strict_json.body_sha256(sent)
+    try:
+        found = await _find(call, ((key.of(number), digest) for number in count()))
+        if found or key.is_callers:
+            return found
+    except IdempotencyConflict:
+        if not key.is_callers:
+            raise
+    read = call.service.database.read_async
+    work, first = await read(resolve), key.first
+    if not key.is_callers:
+        before = await read(_Tries(call, _stem(route, work), is_retry=True).find)
+        if before is None:
+            return []
+        first = before
+    digests = [strict_json.body_sha256(each) for each in (work if type(work) is list else [work])]
+    return await _find(call, ((f"{first}/{n}" if n else first, each) for n, each in enumerate(digests)))
+
+
+async def _find(call: Call, keys: Iterable[tuple[str, str]]) -> list[Accepted]:
+    """The jobs of these keys and digests, up to the first key that is free. IdempotencyConflict."""
+    assert call.caller is not None, "requests are authenticated first"
+    found: list[Accepted] = []
+    for key, digest in keys:
+        request = Request(call.caller, key, "", digest, None, call.submission())
+        accepted = await find_accepted_async(call.service.submitting, request)
+        if accepted is None:
+            break
+        found.append(accepted)
+    return found
 
 
 @contextmanager
@@ -82,14 +129,14 @@ def quota_errors() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _own(call: Call, route: str, work: Any) -> AsyncIterator[RequestKey]:
+async def _own(call: Call, route: str, sent: Any) -> AsyncIterator[RequestKey]:
     assert call.caller is not None, "requests are authenticated first"
-    stem, is_retry = _stem(route, work), _is_declared_retry(call)
+    stem, is_retry = _stem(route, sent), _is_declared_retry(call)
     async with call.service.openai.accepting(f"{call.caller.key_id} {stem}", after_others=is_retry):
         tries = _Tries(call, stem, is_retry=is_retry)
         # Looked up here too, so that nothing is decoded for a job that exists already.
         before = await call.service.database.read_async(tries.find) if is_retry else None
-        key = RequestKey(before or tries.new_key(), is_callers=False, tries=tries)
+        key = RequestKey(before or tries.new_key(), is_callers=False, is_retry=is_retry, tries=tries)
         if has_left(call):
             # Its retry may have arrived already, and could not know this job.
             raise ClientGone

@@ -10,7 +10,7 @@ import json
 import re
 import tempfile
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from tenuto.addresses import NONE
 from tenuto.api.body import ClientGone, refuse_declared_length
 from tenuto.api.call import Call
 from tenuto.api.openai.jobs import Submitted
-from tenuto.api.openai.keys import has_left, request_key
+from tenuto.api.openai.keys import find_earlier, has_left, request_key
 from tenuto.api.request_body import media_type
 from tenuto.api.uploads import check_quota
 from tenuto.artifacts import inputs
@@ -50,13 +50,7 @@ from tenuto.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from tenuto.jobs.submit import (
-    Accepted,
-    Request,
-    find_accepted_async,
-    prepare,
-    submit_with_input_async,
-)
+from tenuto.jobs.submit import Accepted, Request, prepare, submit_with_input_async
 from tenuto.media import ffmpeg
 from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, to_flac
 from tenuto.media.flac import READABLE, FlacSummary
@@ -120,23 +114,31 @@ async def receive(call: Call, file: BinaryIO, known: Collection[str]) -> Recordi
 
 
 async def submit_recording(
-    call: Call, route: str, recording: Recording, model: str, parameters: Mapping[str, Any]
+    call: Call,
+    route: str,
+    recording: Recording,
+    fields: Mapping[str, Any],
+    resolve: Callable[[Transaction], Mapping[str, Any]],
 ) -> Submitted:
     """Accept the job of a recording; both are durable when this returns, or neither.
 
-    Raises what `submit` raises, and InvalidRequest for a file that cannot be read.
+    The fields of the form and the file identify the request; `resolve` gives its model and parameters, and is
+    not needed for a retry. Raises what `submit` raises, and InvalidRequest for a file that cannot be read.
     """
     service, caller = call.service, call.caller
     assert caller is not None, "requests are authenticated first"
-    artifact_id = service.ids.new("artifact")
-    work = {"model": model, "parameters": parameters, "sha256": recording.form.sha256}
-    body = {"model": model, "parameters": parameters, "input_artifact_ids": [artifact_id]}
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    async with request_key(call, route, work) as key:
-        digest = strict_json.body_sha256(work)
-        request = Request(caller, key.first, text, digest, body, call.submission(), key.join(0))
-        accepted = await find_accepted_async(service.submitting, request)
-        if accepted is None:
+    sha256 = recording.form.sha256
+    sent = {**fields, "sha256": sha256}
+    async with request_key(call, route, sent) as key:
+        earlier = await find_earlier(call, route, key, sent, lambda tx: {**resolve(tx), "sha256": sha256})
+        if earlier:
+            [accepted] = earlier
+        else:
+            work = await service.database.read_async(resolve)
+            body = {**work, "input_artifact_ids": [service.ids.new("artifact")]}
+            text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+            digest = strict_json.body_sha256(sent)
+            request = Request(caller, key.first, text, digest, body, call.submission(), key.join(0))
             accepted = await _accept(call, request, recording, has_key=key.is_callers)
     failpoints.hit("openai.accepted")
     call.job_ids = [accepted.job_id]

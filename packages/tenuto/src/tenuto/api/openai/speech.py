@@ -113,6 +113,8 @@ _THEIR_NAMES = {
     "lang": "lang_code",
 }
 """The field that each of our parameters comes from unless it was sent itself; a refusal names what was."""
+_FORM = frozenset(("response_format", "stream_format", "stream"))
+"""Fields that only concern the form of the answer."""
 _OWN_WAY = frozenset(("text", "stream"))
 """Our parameters that cannot be sent beside OpenAI's fields."""
 _STREAMED = frozenset(("mp3", "opus", "pcm"))
@@ -135,11 +137,14 @@ async def create(call: Call) -> Answer | None:
     streams = form.name in _STREAMED and (
         values.get("stream") or "stream_format" in values or form.name == "pcm"
     )
-    bodies = await call.service.database.read_async(
-        lambda tx: _bodies(tx, call, caller, values, own, streams=bool(streams))
-    )
+    work = {name: value for name, value in values.items() if name not in _FORM}
     try:
-        submitted = await submit(call, "audio/speech", bodies)
+        submitted = await submit(
+            call,
+            "audio/speech",
+            own | work,
+            lambda tx: _bodies(tx, call, caller, values, own, streams=bool(streams)),
+        )
     except InvalidRequest as error:
         names = {
             ours: theirs for ours, theirs in _THEIR_NAMES.items() if theirs in values and ours not in own
@@ -149,7 +154,7 @@ async def create(call: Call) -> Answer | None:
     if values.get("stream_format") == "sse":
         await _send_events(call, form, submitted, end, headers)
         return None
-    if bodies[0]["parameters"].get("stream") and await _send_stream(call, form, submitted, end, headers):
+    if streams and await _send_stream(call, form, submitted, end, headers):
         return None
     operations = await wait(call, submitted, end)
     if (refusal := not_succeeded(call, operations)) is not None:

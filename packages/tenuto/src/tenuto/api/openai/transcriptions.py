@@ -116,6 +116,8 @@ _FIELDS = by_name(
         Field("stream", _Flag(), "Events instead of one answer.", False),
     )
 )
+_ANSWERS = frozenset(("response_format", "timestamp_granularities", "stream"))
+"""Fields that only concern the form of the answer."""
 _LISTS = frozenset(("keywords", "timestamp_granularities"))
 _THEIR_NAMES = {
     "context": "prompt",
@@ -132,11 +134,11 @@ async def create(call: Call) -> Answer | None:
     with call.service.uploads.slot(caller.account_id), scratch_file(call) as file:
         recording = await receive(call, file, _FIELDS)
         values = _values(recording.form.fields)
-        model = await call.service.database.read_async(
-            lambda tx: model_for(tx, call.service, caller, KIND, values["model"])
-        )
+        sent = {name: value for name, value in values.items() if name not in _ANSWERS}
         try:
-            submitted = await submit_recording(call, ROUTE, recording, model, _parameters(values))
+            submitted = await submit_recording(
+                call, ROUTE, recording, sent, lambda tx: _work(tx, call, caller, values)
+            )
         except InvalidRequest as error:
             raise in_their_words(error, _THEIR_NAMES) from error
     headers = ignored_header(recording.form.ignored)
@@ -181,15 +183,16 @@ def _values(sent: dict[str, list[str]]) -> dict[str, Any]:
     return read
 
 
-def _parameters(values: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of the job, as `POST /v1/jobs` takes them."""
+def _work(tx: Transaction, call: Call, caller: Caller, values: dict[str, Any]) -> dict[str, Any]:
+    """The model and the parameters of the job, as `POST /v1/jobs` takes them."""
     language = values.get("language", AUTOMATIC).strip().replace("_", "-").partition("-")[0].lower()
     parameters = {"language": language or AUTOMATIC}
     if "prompt" in values:
         parameters["context"] = values["prompt"]
     if values.get("keywords"):
         parameters["hotwords"] = values["keywords"]
-    return parameters
+    model = model_for(tx, call.service, caller, KIND, values["model"])
+    return {"model": model, "parameters": parameters}
 
 
 async def _send(

@@ -1,11 +1,21 @@
 """What a process knows of the requests to OpenAI's routes: which are being accepted, which were answered."""
 
 import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from servers.world import World
 from tenuto.api import service
+from tenuto.api.call import Call
+from tenuto.api.openai.jobs import not_succeeded
+from tenuto.api.openai.keys import _Tries
 from tenuto.api.service import OpenRequests
+from tenuto.db.database import Database
+
+STEM = "openai" + "1" * 39
 
 
 def test_a_retry_is_accepted_after_what_came_before_it() -> None:
@@ -46,3 +56,48 @@ def test_what_was_answered_can_be_meant_by_a_retry_for_a_while(monkeypatch: pyte
         requests.was_answered("job_1"),
         requests.was_answered("job_2"),
     )
+
+
+@pytest.fixture
+def world(database: Database, tmp_path: Path) -> World:
+    """A lane with one slot."""
+    world = World(database, tmp_path)
+    world.open(1)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "is_joined"), [(0, True), (service.RETRY_S - 2, True), (service.RETRY_S + 2, False)]
+)
+def test_a_retry_joins_no_job_that_was_cancelled_long_ago(
+    world: World, seconds_ago: float, is_joined: bool
+) -> None:
+    """Its request was answered, by whatever process, or left: the retry is that of a newer one (P2)."""
+    caller, requests = world.caller(), OpenRequests()
+    key = f"{STEM}{world.now_ms:013d}0123456789"
+    job_id = world.submit(caller, key).job_id
+    world.cancel(caller.account_id, job_id)
+    world.now_ms += int(seconds_ago * 1000)
+    shared = SimpleNamespace(openai=requests, clock=lambda: world.now_ms)
+    call = cast(Call, SimpleNamespace(caller=caller, service=shared, began_s=0.0))
+
+    assert "cancelled" == world.state(job_id)
+    assert (key if is_joined else None) == world.read(_Tries(call, STEM, is_retry=True).find)
+
+
+@pytest.mark.parametrize(("state", "is_gone"), [("cancelled", False), ("cancelled", True), ("queued", False)])
+def test_a_final_refusal_is_an_answer_too(
+    world: World, monkeypatch: pytest.MonkeyPatch, state: str, is_gone: bool
+) -> None:
+    """Once it was sent, no later retry can mean that job; one that is still running has no answer yet."""
+    monkeypatch.setattr(service, "RETRY_S", -1.0)
+    caller, requests = world.caller(), OpenRequests()
+    job_id = world.submit(caller, "one").job_id
+    if state == "cancelled":
+        world.cancel(caller.account_id, job_id)
+    shared = SimpleNamespace(openai=requests)
+    call = cast(Call, SimpleNamespace(service=shared, request_id="req_1", is_gone=lambda: is_gone))
+    refusal = not_succeeded(call, [world.operation(caller.account_id, job_id)])
+
+    assert refusal is not None
+    assert (state == "cancelled" and not is_gone) == requests.was_answered(job_id)

@@ -133,6 +133,8 @@ def not_succeeded(call: Call, operations: Sequence[Operation]) -> Answer | None:
         bad = next((each for each in operations if not each.is_final()), None)
     if bad is None:
         return None
+    if bad.is_final() and not call.is_gone():
+        call.service.openai.note_answered([each.id for each in operations])
     status, error, headers = _refusal(bad)
     headers.append((b"x-service-job", ", ".join(each.id for each in operations).encode()))
     return Answer(status, error_body(error, call.request_id, status), headers)

@@ -13,12 +13,14 @@ from typing import Any
 from msgspec import Struct
 
 from tenuto import strict_json
-from tenuto.api import request_body
+from tenuto.api import request_body, service
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, InvalidRequest
+from tenuto.jobs import read
 from tenuto.jobs.rows import NewestKey
+from tenuto.jobs.states import CANCELLED
 from tenuto.jobs.submit import Accepted, Request, find_accepted_async, newest_key
 
 JOIN_MS = 15 * 60_000
@@ -94,10 +96,10 @@ async def find_earlier(
     except IdempotencyConflict:
         if not key.is_callers:
             raise
-    read = call.service.database.read_async
-    work, first = await read(resolve), key.first
+    database = call.service.database
+    work, first = await database.read_async(resolve), key.first
     if not key.is_callers:
-        before = await read(_Tries(call, _stem(route, work), is_retry=True).find)
+        before = await database.read_async(_Tries(call, _stem(route, work), is_retry=True).find)
         if before is None:
             return []
         first = before
@@ -191,10 +193,16 @@ class _Tries:
         if self._is_retry:
             keys.append(newest_key(tx, caller, f"{stem}{since}", f"{stem}{'8' * 23}"))
         bound = max((each for each in keys if each is not None), key=self._moment, default=None)
-        if bound is None or self._was_answered(bound.job_id):
+        if bound is None or self._was_answered(bound.job_id) or self._is_over(tx, bound.job_id):
             return None
         # The keys of a request's jobs begin with that of its first job.
         return bound.idempotency_key.partition("/")[0]
+
+    def _is_over(self, tx: Transaction, job_id: str) -> bool:
+        """Whether the job was cancelled so long ago that no client can be waiting for it."""
+        job = read.get(tx, account_id=self._caller.account_id, job_id=job_id)
+        finished_ms = (job.finished_at or 0) * 1000
+        return job.state == CANCELLED and self._now_ms - finished_ms > service.RETRY_S * 1000
 
     def _moment(self, bound: NewestKey) -> str:
         return bound.idempotency_key.removeprefix(self._stem).removeprefix(_RETRIED)[:13]

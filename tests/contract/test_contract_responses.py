@@ -119,6 +119,39 @@ def test_a_conversation_goes_there_as_a_chat(visitor: Caller, upstream: Upstream
     } == upstream.seen.bodies[-1]
 
 
+def test_a_refusal_may_be_sent_back_as_it_came(visitor: Caller, upstream: UpstreamServer) -> None:
+    """A part of the output here, a field of the message in a chat; what was said beside it stays."""
+    refused = said(visitor, "[up:refuse]", model=THERE)["output"]
+    doubted = said(visitor, "[up:doubt]", model=THERE)["output"]
+    said(visitor, [*refused, *doubted, {"role": "user", "content": "Why?"}], model=THERE)
+
+    refusal = "No, I won't."
+    assert [{"type": "refusal", "refusal": refusal}] == refused[0]["content"]
+    assert [
+        {"role": "assistant", "content": None, "refusal": refusal},
+        {"role": "assistant", "content": [{"type": "text", "text": "[up:doubt]"}], "refusal": refusal},
+        {"role": "user", "content": "Why?"},
+    ] == upstream.seen.bodies[-1]["messages"]
+
+
+def test_a_refusal_streams_as_a_part_of_its_own(visitor: Caller) -> None:
+    """From its beginning, with its own deltas and end; after a text it is a second part."""
+    refused = events(visitor, "[up:refuse]", model=THERE)
+    doubted = events(visitor, "[up:doubt]", model=THERE)
+
+    assert [
+        ("response.content_part.added", {"type": "refusal", "refusal": ""}),
+        ("response.refusal.delta", "No, I"),
+        ("response.refusal.delta", " won't."),
+        ("response.refusal.done", "No, I won't."),
+        ("response.content_part.done", {"type": "refusal", "refusal": "No, I won't."}),
+    ] == [(one["type"], one.get("part", one.get("delta", one.get("refusal")))) for one in refused[3:-2]]
+    assert [0] * 3 + [1] * 3 + [0] * 2 + [1] * 2 == [one["content_index"] for one in doubted[3:-2]]
+    for sent in (refused, doubted):
+        done = [one["part"] for one in sent if one["type"] == "response.content_part.done"]
+        assert done == sent[-1]["response"]["output"][0]["content"]
+
+
 def test_a_stream_is_events_of_one_response(caller: Caller) -> None:
     """OpenAI's events in their order; the last has the whole response with its usage."""
     sent = events(caller)

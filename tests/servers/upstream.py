@@ -26,6 +26,8 @@ CALL_DELTAS: list[dict[str, Any]] = [
     {"index": 1, "id": "call_2", "type": "function", "function": {"name": "time", "arguments": ""}},
 ]
 """The same in a stream, one call's part a chunk."""
+REFUSAL = ("No, I", " won't.")
+"""What `[up:refuse]` says instead of an answer; `[up:doubt]` says it after one."""
 LOGPROBS = {
     "content": [
         {
@@ -152,6 +154,8 @@ class _Handler(BaseHTTPRequestHandler):
             if name == "tools":
                 message |= {"content": None, "tool_calls": CALLS, "refusal": None}
                 choice["finish_reason"] = "tool_calls"
+            if name in ("refuse", "doubt"):
+                message |= {"content": text if name == "doubt" else None, "refusal": "".join(REFUSAL)}
             choices = [choice | {"index": index} for index in range(asked.get("n", 1))]
             self._answer(200, about | {"choices": choices, "usage": usage})
             return
@@ -163,13 +167,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._event(about | {"choices": [{"index": 0, "delta": {"role": "assistant", PRIVATE: 1}}]})
         for part in CALL_DELTAS if name == "tools" else ():
             self._event(about | {"choices": [{"index": 0, "delta": {"tool_calls": [part | {PRIVATE: 1}]}}]})
-        for word in () if name == "tools" else ("one", " two"):
+        for word in () if name in ("tools", "refuse") else ("one", " two"):
             time.sleep(number if name == "slow" else 0)
             for index in range(asked.get("n", 1)):
                 choice = {"index": index, "delta": {"content": word}}
                 if asked.get("logprobs"):
                     choice["logprobs"] = LOGPROBS
                 self._event(about | {"choices": [choice]})
+        for word in REFUSAL if name in ("refuse", "doubt") else ():
+            self._event(about | {"choices": [{"index": 0, "delta": {"refusal": word}}]})
         if name == "broken":
             return
         while name == "endless":

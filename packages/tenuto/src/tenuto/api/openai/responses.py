@@ -60,6 +60,8 @@ _REFUSED = {
 }
 _KNOWN = dict.fromkeys([*_SAME, *_RENAMED, *_REFUSED, "input", "instructions", "text", "reasoning"])
 _MESSAGE_FIELDS = {"type", "role", "content", "id", "status", "phase"}
+Texts = dict[str, str]
+"""The texts of an answer by the type of their part, `output_text` or `refusal`, in their order."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -79,7 +81,8 @@ async def create(call: Call) -> Answer | None:
     with quota_errors():
         if not request.stream:
             completion = await answered_while_there(call, service.chats.complete(caller, request, key))
-            response = about.ended(completion.choices[0], completion.usage)
+            [choice, *_] = completion.choices
+            response = about.ended(texts_of(choice), choice.finish_reason, completion.usage)
             return json_answer(200, response, *headers, *charged_header(completion.charged_micros))
         async with aclosing(service.chats.stream(caller, request, key)) as pieces:
             await _stream(call, about, pieces, headers)
@@ -141,8 +144,20 @@ def _message(param: str, item: Any, faults: list[Fault]) -> Any:
     own = {name: value for name, value in item.items() if name in ("role", "content")}
     own |= {name: value for name, value in item.items() if name not in _MESSAGE_FIELDS}
     if type(own.get("content")) is list:
-        own["content"] = [_part(part) for part in own["content"]]
+        parts = own["content"]
+        refusals = [text for part in parts if (text := _refusal(part))]
+        own["content"] = [_part(part) for part in parts if not _refusal(part)]
+        if refusals:
+            own |= {"content": own["content"] or None, "refusal": "".join(refusals)}
     return own
+
+
+def _refusal(part: Any) -> str | None:
+    """The text of a part that is a refusal; in a chat it is a field of the message."""
+    match part:
+        case {"type": "refusal", "refusal": str(text)}:
+            return text
+    return None
 
 
 def _part(part: Any) -> Any:
@@ -204,13 +219,13 @@ class _About:
         """The response after its model failed midway."""
         return self._as("failed", error={"code": "server_error", "message": message})
 
-    def ended(self, choice: Choice, usage: Usage | None) -> dict[str, Any]:
-        """The response with its whole text."""
+    def ended(self, texts: Texts, finish_reason: str, usage: Usage | None) -> dict[str, Any]:
+        """The response with all of its text."""
         reasons = {"length": "max_output_tokens", "content_filter": "content_filter"}
-        cut = reasons.get(choice.finish_reason)
+        cut = reasons.get(finish_reason)
         return self._as(
             "completed" if cut is None else "incomplete",
-            output=[self.item("completed" if cut is None else "incomplete", [content_of(choice)])],
+            output=[self.item("completed" if cut is None else "incomplete", _content(texts))],
             incomplete_details=None if cut is None else {"reason": cut},
             usage=None if usage is None else _usage(usage),
         )
@@ -230,11 +245,21 @@ def _format(sent: dict[str, Any]) -> Any:
     return (text.get("format") if type(text) is dict else None) or {"type": "text"}
 
 
-def content_of(choice: Choice) -> dict[str, Any]:
-    """The text of an answer, or the refusal instead of it."""
-    if refusal := choice.more.get("refusal"):
-        return {"type": "refusal", "refusal": refusal}
-    return {"type": "output_text", "text": choice.text or "", "annotations": [], "logprobs": []}
+def texts_of(answer: Choice | Piece) -> Texts:
+    """What there is of a text and a refusal in an answer, or in a piece of one."""
+    texts = {"output_text": answer.text, "refusal": answer.more.get("refusal")}
+    return {kind: text for kind, text in texts.items() if text}
+
+
+def _content(texts: Texts) -> list[dict[str, Any]]:
+    """The parts of a message; an answer without a word is an empty text."""
+    return [_part_of(kind, text) for kind, text in (texts or {"output_text": ""}).items()]
+
+
+def _part_of(kind: str, text: str) -> dict[str, Any]:
+    if kind == "refusal":
+        return {"type": kind, "refusal": text}
+    return {"type": kind, "text": text, "annotations": [], "logprobs": []}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
@@ -253,7 +278,9 @@ class _Events:
     def __init__(self, call: Call, message_id: str) -> None:
         self._call = call
         self._number = 0
-        self._part = {"item_id": message_id, "output_index": 0, "content_index": 0}
+        self._item = {"item_id": message_id, "output_index": 0}
+        self._pieces: dict[str, list[str]] = {}
+        """What was sent of each part."""
 
     async def send(self, name: str, **values: Any) -> None:
         """One event."""
@@ -262,9 +289,31 @@ class _Events:
         body = b"event: " + name.encode() + b"\ndata: " + _encode(event) + b"\n\n"
         await self._call.send({"type": "http.response.body", "body": body, "more_body": True})
 
-    async def of_part(self, name: str, **values: Any) -> None:
-        """One event of the only part of the only message."""
-        await self.send(name, **self._part, **values)
+    async def add(self, kind: str, text: str) -> None:
+        """A piece of a part of the only message; the first one begins the part."""
+        if kind not in self._pieces:
+            self._pieces[kind] = []
+            await self._of_part("response.content_part.added", kind, part=_part_of(kind, ""))
+        if text:
+            self._pieces[kind].append(text)
+            await self._of_part(f"response.{kind}.delta", kind, delta=text)
+
+    def texts(self) -> Texts:
+        """What was sent of each part."""
+        return {kind: "".join(pieces) for kind, pieces in self._pieces.items()}
+
+    async def end_parts(self, texts: Texts) -> None:
+        """The end of each part."""
+        for kind, text in texts.items():
+            part = _part_of(kind, text)
+            whole = {"refusal": text} if kind == "refusal" else {"text": text}
+            await self._of_part(f"response.{kind}.done", kind, **whole)
+            await self._of_part("response.content_part.done", kind, part=part)
+
+    async def _of_part(self, name: str, kind: str, **values: Any) -> None:
+        probabilities: dict[str, Any] = {"logprobs": []} if ".output_text." in name else {}
+        index = list(self._pieces).index(kind)
+        await self.send(name, **self._item, content_index=index, **values, **probabilities)
 
 
 async def _stream(call: Call, about: _About, pieces: AsyncIterator[Piece], headers: Headers) -> None:
@@ -275,17 +324,13 @@ async def _stream(call: Call, about: _About, pieces: AsyncIterator[Piece], heade
     try:
         await begin_events(call, headers)
         await _begin(events, about)
-        texts, refusals, reason, usage = list[str](), list[str](), "stop", None
+        reason, usage = "stop", None
         while piece is not None:
             usage, reason = piece.usage or usage, piece.finish_reason or reason
-            texts.append(piece.text)
-            refusals.append(piece.more.get("refusal", ""))
-            if piece.text:
-                await events.of_part("response.output_text.delta", delta=piece.text, logprobs=[])
+            for kind, text in texts_of(piece).items():
+                await events.add(kind, text)
             piece = await or_gone(gone, next_piece(pieces))
-        refusal = "".join(refusals)
-        choice = Choice("".join(texts), reason, {"refusal": refusal} if refusal else {})
-        await _end(events, about, choice, usage)
+        await _end(events, about, reason, usage)
     except ClientGone:
         raise
     except Exception as error:
@@ -301,13 +346,14 @@ async def _begin(events: _Events, about: _About) -> None:
     await events.send("response.in_progress", response=about.begun())
     item = about.item("in_progress", [])
     await events.send("response.output_item.added", output_index=0, item=item)
-    await events.of_part("response.content_part.added", part=content_of(Choice("", "stop")))
 
 
-async def _end(events: _Events, about: _About, choice: Choice, usage: Usage | None) -> None:
-    response = about.ended(choice, usage)
+async def _end(events: _Events, about: _About, reason: str, usage: Usage | None) -> None:
+    if not events.texts():
+        await events.add("output_text", "")
+    texts = events.texts()
+    response = about.ended(texts, reason, usage)
     [item] = response["output"]
-    await events.of_part("response.output_text.done", text=choice.text or "", logprobs=[])
-    await events.of_part("response.content_part.done", part=item["content"][0])
+    await events.end_parts(texts)
     await events.send("response.output_item.done", output_index=0, item=item)
     await events.send(f"response.{response['status']}", response=response)

@@ -1,14 +1,21 @@
 """What was spent: exact sums of the ledger, a job's lines, and the table that spreadsheets open."""
 
+import asyncio
 import csv
 import datetime
 import io
-from typing import Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx2
 import pytest
 
 from servers.world import METERED, SPEECH
+from tenuto.accounts.restrictions import Caller
+from tenuto.api.body import ClientGone
+from tenuto.api.call import Call
+from tenuto.db.database import Transaction
 from tenuto.web import money
 from web.browsers import DAY_MS, Browser, Studio, error, faults
 from web.conftest import Open
@@ -127,6 +134,34 @@ def test_the_table_has_every_line_and_adds_up(studio: Studio, monkeypatch: pytes
         total(rows, "held_change"),
     )
     assert {SPEECH, METERED, ""} == {row["model"] for row in rows}
+
+
+def test_nothing_more_is_read_for_a_client_that_has_left(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ledger may have a million lines, and nobody gets the rest of them."""
+    monkeypatch.setattr(money, "PAGE_LINES", 1)
+    browser = studio.person("me")
+    make(studio, browser, METERED)
+    caller, pages, sent = Caller("", browser.account_id(), None, None), [], []
+
+    async def authenticate() -> Caller:
+        return caller
+
+    async def report(read: Callable[[Transaction], Any]) -> Any:
+        pages.append(studio.world.read(read))
+        return pages[-1]
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    call = SimpleNamespace(authenticate=authenticate, report=report, send=send, request_id="req_1")
+    call.scope, call.is_gone = {"method": "GET"}, lambda: len(sent) == 3
+    with pytest.raises(ClientGone):
+        asyncio.run(money.ledger_csv(cast(Any, None), cast(Call, call)))
+
+    assert ["http.response.start", "http.response.body", "http.response.body"] == sent
+    assert 2 == len(pages)
 
 
 def test_no_cell_is_a_formula(studio: Studio) -> None:

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from tenuto.accounts.restrictions import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_list
+from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.billing import reads
 from tenuto.billing.reads import LedgerEntry
@@ -64,7 +65,10 @@ async def job_ledger(studio: Studio, call: Call) -> Answer:
 
 
 async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
-    """GET /web/ledger.csv: every line of the account, oldest first, page by page as the client reads them."""
+    """GET /web/ledger.csv: every line of the account, oldest first, page by page as the client reads them.
+
+    ClientGone.
+    """
     account_id = (await call.authenticate()).account_id
     lines = await _page(call, account_id, "")
     headers = [
@@ -79,6 +83,8 @@ async def ledger_csv(studio: Studio, call: Call) -> Answer | None:
         table += _rows(_cells(line) for line in lines)
         await call.send({"type": "http.response.body", "body": table.encode(), "more_body": True})
         table = ""
+        if call.is_gone():
+            raise ClientGone
         try:
             lines = await _page(call, account_id, lines[-1].id)
         except Unavailable as error:

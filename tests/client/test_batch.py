@@ -370,6 +370,9 @@ def test_a_file_that_is_no_batch_is_refused_whole(name: str, text: bytes, error:
         ('{"id": "a/b", "text": "x"}', "cannot name a file"),
         ('{"id": "' + "音" * 51 + '", "text": "x"}', "cannot name a file"),
         ('{"id": "a", "text": "x", "metadata": "x"}', "Expecting value"),
+        ('{"id": "a", "file": "' + "x" * 300 + '.wav"}', "cannot be read: File name too long"),
+        ('{"id": "a", "file": "~no-one/x.wav"}', "~no-one/x.wav: no such file"),
+        ('{"id": "a", "file": "a\\u0000b.wav"}', "no such file"),
     ],
 )
 def test_a_bad_line_carries_its_error(line: str, error: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The callers' commands on a terminal and in a script: streams, exit codes, languages, shells."""
 
+import io
 import json
 import os
 import re
@@ -36,6 +37,7 @@ IMPATIENT = {"PYTHONPATH": str(Path(__file__).parent / "impatient")}
 Run = Callable[..., tuple[int, str, str]]
 FORMS = {"mp3": "MP3", "opus": "OGG", "flac": "FLAC"}
 """Endings of files, and what soundfile finds in them."""
+MODEL = ("--model", "m")
 FRENCH = "Bonjour, comment allez-vous ? Je suis très content de vous voir avec les amis."
 
 
@@ -124,6 +126,59 @@ def test_a_text_comes_from_a_word_a_file_or_stdin(
     assert (0, b"RIFF") == (piped.returncode, piped.stdout[:4])
     assert ["from a file", "from stdin"] == texts
     assert (2, 2) == (wrong[0], empty[0]) and "UTF-8" in wrong[2]
+
+
+@pytest.mark.parametrize("text", ["今天天气很好，我们去公园散步。" * 12, "word " * 60 + "end."])
+def test_a_text_longer_than_a_file_name_is_spoken(run: Run, text: str) -> None:
+    """It names no file; the file system refuses even to look for one."""
+    with ScriptedService([accepted(), succeeded(), content()]) as service:
+        code, _, err = run("say", text, *MODEL, "-o", "a.wav", url=service.url)
+        [submitted] = [json.loads(asked.body) for asked in service.asked if asked.method == "POST"]
+
+    assert (0, text) == (code, submitted["parameters"]["text"]), err
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "told"),
+    [
+        (("say", "x", *MODEL, "-o", "~no-one.wav"), 0, "queued"),
+        (("transcribe", "~no-one.wav", *MODEL), 2, "~no-one.wav: no such file"),
+        (("watch", "--once", "~no-one"), 2, "~no-one: no such folder"),
+        (("batch", "~no-one.csv", "-o", "out"), 1, "~no-one.csv: No such file"),
+        (("jobs", "download", JOB, "-o", "~no-one.wav"), 0, ""),
+        (("mcp", "~no-one"), 2, "~no-one: no such folder"),
+    ],
+)
+def test_a_home_of_no_user_is_a_name_like_any_other(
+    run: Run, line: tuple[str, ...], code: int, told: str
+) -> None:
+    """As in a shell: `~no-one` stays as it is where nobody has that name."""
+    replies = [succeeded(), content()] if line[0] == "jobs" else [accepted(), succeeded(), content()]
+    with ScriptedService(replies) as service:
+        ended, _, err = run(*line, url=service.url, TENUTO_JOURNAL="~no-one")
+
+    assert code == ended and told in err, err
+
+
+@pytest.mark.parametrize("line", [("say", "-", *MODEL), ("chat", "-", *MODEL), ("chat", *MODEL)])
+def test_stdin_that_is_not_utf8_is_refused_in_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
+) -> None:
+    """Text in GBK, as a Windows program pipes it: nothing is sent."""
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("你好".encode("gbk")), "utf-8"))
+    ended = run(*line, "-q", url="http://127.0.0.1:1")
+
+    assert (2, "", "tenuto: stdin is not UTF-8 text\n") == ended
+
+
+def test_a_conversation_survives_a_line_that_is_not_utf8(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another encoding was pasted: the user is told, and may ask again."""
+    terminal = io.TextIOWrapper(io.BytesIO("你好\n".encode("gbk")), "utf-8")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    code, _, err = run("chat", *MODEL, url="http://127.0.0.1:1")
+
+    assert (0, "> stdin is not UTF-8 text\n> ") == (code, err.partition("quits\n")[2])
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from typing import Any, get_type_hints
 
 from tenuto_client import parameters
 from tenuto_client.errors import InvalidSetting
+from tenuto_client.paths import expanded
 
 KINDS = {"text": "speech", "prompt": "image", "file": "recognition"}
 """The kind of job that each of these fields requests; a line has exactly one of them."""
@@ -107,7 +108,7 @@ def read_lines(
     InvalidSetting if the file as a whole cannot be used, OSError.
     """
     if isinstance(source, str | Path):
-        path = Path(source).expanduser()
+        path = expanded(source)
         records, folder = _records(path), path.absolute().parent
     else:
         records, folder = enumerate(source, 1), Path.cwd()
@@ -232,9 +233,12 @@ def _check_id(name: str) -> None:
 
 
 def _recording(folder: Path, name: Any) -> Path:
-    path = folder / Path(str(name)).expanduser()
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file")
+    path = folder / expanded(str(name))
+    try:
+        if not path.is_file():
+            raise ValueError(f"{path}: no such file")
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}") from error
     return path
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tenuto_client.errors import InvalidSetting, NotConfigured
+from tenuto_client.paths import expanded
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
@@ -112,7 +113,7 @@ def journal_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """The default folder of the journal."""
     named = environment.get(JOURNAL)
     if named:
-        return Path(named).expanduser()
+        return expanded(named)
     return _home(environment, "XDG_STATE_HOME", ".local/state") / "tenuto" / "journal"
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from mcp.server.stdio import stdio_server
 
 from tenuto_client.exchange import Link
+from tenuto_client.paths import expanded
 from tenuto_client.session import link_to
 from tenuto_mcp.folder import Folder
 from tenuto_mcp.local import LocalDesk
@@ -20,7 +20,7 @@ RETRIES = 5
 
 def serve(folder: str, url: str | None) -> None:
     """Serve until standard input ends. Raises InvalidSetting, NotConfigured, before anything is read."""
-    named = Folder(Path(folder).expanduser())
+    named = Folder(expanded(folder))
     link: Link = link_to(None, url, timeout=TIMEOUT_S, max_retries=RETRIES, journal=named.own, clock=None)
     desk = LocalDesk(link, named)
     desk.forget_old_ones()

@@ -6,13 +6,13 @@ import argparse
 import os
 import shlex
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenuto_client.commands.console import WORK_RETRIES, Console
 from tenuto_client.commands.exits import FAILED
 from tenuto_client.commands.parser import Parser, add_work, between
 from tenuto_client.commands.words import t, translated
+from tenuto_client.paths import expanded
 from tenuto_client.results import FORMS
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from tenuto_client.lines import read_lines
 
     lines = read_lines(options.lines, model=options.model, defaults=dict(options.parameters))
-    folder = Path(options.output).expanduser()
+    folder = expanded(options.output)
     # First, so that failing to make the folder does not end with the advice to run the same command again.
     folder.mkdir(parents=True, exist_ok=True)
     console.options.continuation = shlex.join(["tenuto", *sys.argv[1:]])

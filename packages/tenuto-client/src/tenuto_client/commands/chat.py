@@ -39,7 +39,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     """Answer one question, or hold a conversation."""
     message = options.message
     if message == "-" or (message is None and not sys.stdin.isatty()):
-        message = sys.stdin.read().strip()
+        message = _of_stdin()
     if message == "":
         raise InvalidSetting(t("the question is empty"))
     model = options.model or console.run(reads.model_for(console.link, "chat"))
@@ -57,6 +57,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _of_stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise InvalidSetting(t("{name} is not UTF-8 text", name=t("stdin"))) from error
+
+
 def _converse(options: argparse.Namespace, console: Console, model: str, messages: list[ChatMessage]) -> int:
     console.tell(t("{model}; an empty line or Ctrl-D quits", model=model))
     while True:
@@ -66,6 +73,9 @@ def _converse(options: argparse.Namespace, console: Console, model: str, message
             question = input().strip()
         except EOFError:
             question = ""
+        except UnicodeDecodeError:
+            console.tell(t("{name} is not UTF-8 text", name=t("stdin")))
+            continue
         if not question:
             return 0
         messages.append({"role": "user", "content": question})

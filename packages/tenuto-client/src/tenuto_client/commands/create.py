@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import re
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser, add_work, between, checked
 from tenuto_client.commands.words import t
 from tenuto_client.errors import AudioError, InvalidSetting
+from tenuto_client.paths import expanded
 from tenuto_client.transcripts import FORMS
 
 LANGUAGES = ("zh", "en", "ja", "es", "ar")
@@ -139,7 +141,7 @@ def _draw(options: argparse.Namespace, console: Console) -> int:
 def _transcribe(options: argparse.Namespace, console: Console) -> int:
     from tenuto_client.commands import work
 
-    source = Path(options.file).expanduser()
+    source = expanded(options.file)
     if source.is_dir():
         raise AudioError(t("{path} is a folder; name a file in it", path=options.file))
     if not source.is_file():
@@ -245,7 +247,7 @@ def _text(argument: str) -> str:
     """The text: from stdin, from the file of that name, or the argument itself, stripped of white space."""
     if argument == "-":
         text = _decoded(sys.stdin.buffer.read(MAX_TEXT_FILE_BYTES + 1), t("stdin"))
-    elif len(argument) < 1024 and "\n" not in argument and Path(argument).is_file():
+    elif _is_file(argument):
         with Path(argument).open("rb") as file:
             text = _decoded(file.read(MAX_TEXT_FILE_BYTES + 1), argument)
     elif _FILE.fullmatch(argument):
@@ -257,6 +259,16 @@ def _text(argument: str) -> str:
     if not text:
         raise InvalidSetting(t("there is no text to speak"))
     return text
+
+
+def _is_file(argument: str) -> bool:
+    try:
+        return Path(argument).is_file()
+    except OSError as error:
+        # A text without a slash is one name to the file system, and longer than a name can be.
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 def _decoded(content: bytes, name: str) -> str:

@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenuto_client.commands.console import WORK_RETRIES, Console
@@ -15,6 +14,7 @@ from tenuto_client.commands.exits import FAILED
 from tenuto_client.commands.parser import Parser, add_work
 from tenuto_client.commands.words import t, translated
 from tenuto_client.errors import InvalidSetting
+from tenuto_client.paths import expanded
 from tenuto_client.results import FORMS
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
     from tenuto_client import batch, results
     from tenuto_client.inbox import Inbox
 
-    source = Path(options.folder).expanduser().absolute()
+    source = expanded(options.folder).absolute()
     if not source.is_dir():
         raise InvalidSetting(t("{path}: no such folder", path=options.folder))
-    folder = Path(options.output).expanduser().absolute() if options.output else source / RESULTS
+    folder = expanded(options.output).absolute() if options.output else source / RESULTS
     if folder.resolve() == source.resolve():
         raise InvalidSetting(t("results cannot go into the folder that is watched; use -o DIR"))
     console.options.continuation = shlex.join(["tenuto", *sys.argv[1:]])

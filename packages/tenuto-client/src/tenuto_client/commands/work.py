@@ -23,6 +23,7 @@ from tenuto_client.commands.words import t
 from tenuto_client.errors import InvalidSetting, JobError, JournalError
 from tenuto_client.exchange import Link
 from tenuto_client.journal import Entry
+from tenuto_client.paths import expanded
 from tenuto_client.records import Operation
 from tenuto_client.steps import Flow
 from tenuto_client.submission import Reading, Recording, Work, carry_on, submit
@@ -67,7 +68,7 @@ def purpose_of(verb: str, output: str | None, form: str = "", source: Path | Non
 
 def writable(path: Path) -> Path:
     """The absolute path. Raises InvalidSetting, before any work, if no file can be written there."""
-    whole = path.expanduser().absolute()
+    whole = expanded(path).absolute()
     if whole.is_dir():
         raise InvalidSetting(t("{path} is a folder; name a file in it", path=path))
     if not whole.parent.is_dir():
@@ -81,7 +82,7 @@ def ask_before_replacing(console: Console, options: argparse.Namespace) -> None:
     """On a terminal, ask before replacing an existing file; a script replaces it, as `cp` does."""
     if options.output in (None, STDOUT) or options.force or not console.can_ask:
         return
-    if Path(options.output).expanduser().is_file() and not console.confirm(
+    if expanded(options.output).is_file() and not console.confirm(
         t("{path} exists; replace it?", path=options.output)
     ):
         raise InvalidSetting(t("nothing was submitted"))

@@ -52,6 +52,7 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ("Is a directory", "这是文件夹"),
     ("Not a directory", "这不是文件夹"),
     ("File too large", "文件太大"),
+    ("File name too long", "文件名太长"),
     (
         "the service answered {0} without Tenuto's error format: is this a Tenuto service?",
         "对方回答 {0}，不是 Tenuto 的错误格式：这是 Tenuto 服务吗？",

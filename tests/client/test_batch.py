@@ -1,5 +1,6 @@
 """A batch: a file and a report line for every line, once, whatever is wrong with the others."""
 
+import asyncio
 import csv
 import hashlib
 import json
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from client.conftest import JOB, SOUND, VirtualClock, accepted, content, succeeded
+from client.test_journal import SlowDisk
 from client.test_kills_of_the_client import ledger
 from client.test_sdk import sound
 from client.test_verbs import Run, run
@@ -304,6 +306,30 @@ def test_a_folder_belongs_to_one_service_and_one_program(clock: VirtualClock, tm
 
         assert [] == other.asked
     assert ["another program works on the batch"] == [text[:34] for text in refused]
+
+
+def test_a_batch_that_is_cancelled_while_it_begins_can_be_run_again(
+    clock: VirtualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the same process, on a slow disk: the folder is not locked by a batch that nobody has."""
+
+    async def cancelled(url: str) -> None:
+        async with AsyncTenuto("tn_a", url, journal=False) as tenuto:
+            batch = asyncio.create_task(tenuto.batch([SPOKEN], tmp_path))
+            await asyncio.to_thread(disk.is_busy.wait)
+            batch.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await batch
+            disk.may_go_on.set()
+
+    disk = SlowDisk(1)
+    monkeypatch.setattr("tenuto_client.journal.os.fsync", disk.fsync)
+    with ScriptedService([accepted(), succeeded(), content()]) as service:
+        asyncio.run(cancelled(service.url))
+        with client(service, clock) as tenuto:
+            report = tenuto.batch([SPOKEN], tmp_path)
+
+    assert report.has_succeeded
 
 
 def test_the_oldest_job_is_read_most_often(clock: VirtualClock, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """The journal by itself: what is on disk, when, and which program may use it."""
 
+import asyncio
 import json
 import os
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from client.conftest import JOB, VirtualClock, accepted
 from servers.scripted import LOST, Asked, Reply, ScriptedService
 from tenuto_client import (
+    AsyncTenuto,
     AuthenticationFailed,
     InvalidRequest,
     InvalidSetting,
@@ -142,6 +145,76 @@ def test_a_full_disk_stops_the_submission(monkeypatch: pytest.MonkeyPatch) -> No
     entry.release()
 
     assert {} == entry.facts
+
+
+def test_a_disk_that_fills_after_the_answer_makes_no_second_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job's id cannot be noted: the error names the job, and the same call gets it again (P9)."""
+    with (
+        ScriptedService([accepted()]) as service,
+        Tenuto("tn_a", service.url, journal=tmp_path) as tenuto,
+        monkeypatch.context() as full,
+    ):
+        full.setattr("tenuto_client.journal.os.write", refuse_ids)
+        with pytest.raises(JournalError, match=f"{JOB} was accepted.*No space left.*the same job") as error:
+            tenuto.speech.create("x", model="m")
+        full.undo()
+        again = tenuto.speech.create("x", model="m")
+        new = tenuto.speech.create("x", model="m")
+        first, second, third = service.asked
+
+    assert "nothing was sent" not in error.value.message and "tenuto resume" == error.value.remedy
+    assert (JOB, JOB, first.key, first.body) == (again.id, new.id, second.key, second.body)
+    assert third.key != first.key
+
+
+def refuse_ids(descriptor: int, line: bytes, write: Any = os.write) -> int:
+    """`os.write` on a disk that has no space for the id of a job."""
+    if b"operation_id" in line:
+        raise OSError(28, "No space left on device")
+    return int(write(descriptor, line))
+
+
+@pytest.mark.parametrize(("fsyncs", "left"), [(1, []), (2, []), (3, [JOB])])
+def test_a_call_that_is_cancelled_on_a_slow_disk_leaves_no_entry_locked(
+    fsyncs: int, left: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its entry is made, which is removed; while the job's id is noted, which then is noted."""
+
+    async def cancelled(url: str) -> None:
+        async with AsyncTenuto("tn_a", url, journal=tmp_path) as tenuto:
+            call = asyncio.create_task(tenuto.speech.create("x", model="m"))
+            await asyncio.to_thread(disk.is_busy.wait)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            disk.may_go_on.set()
+
+    disk = SlowDisk(fsyncs)
+    monkeypatch.setattr("tenuto_client.journal.os.fsync", disk.fsync)
+    with ScriptedService([accepted()]) as service:
+        asyncio.run(cancelled(service.url))
+        sent = len(service.asked)
+
+    assert (len(left), left) == (sent, [entry.operation_id for entry in Journal(tmp_path).interrupted()])
+    assert len(left) == len(list(tmp_path.iterdir()))
+
+
+class SlowDisk:
+    """A disk whose fsync number `busy_at` takes until it may go on."""
+
+    def __init__(self, busy_at: int) -> None:
+        self.is_busy, self.may_go_on = threading.Event(), threading.Event()
+        self._left = busy_at
+        self._fsync = os.fsync
+
+    def fsync(self, descriptor: int) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.is_busy.set()
+            assert self.may_go_on.wait(60)
+        self._fsync(descriptor)
 
 
 def test_a_torn_line_is_ignored_and_does_not_spoil_the_next(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ export class NotConfigured extends InvalidSetting {
   }
 }
 
-/** The journal cannot be written, so nothing was sent; or an entry in it needs a decision. */
+/** The journal cannot be written, or an entry in it needs a decision; the message says what was sent. */
 export class JournalError extends TenutoError {
   constructor(message: string, code = 'journal_error', more: More = {}) {
     super(message, code, more)

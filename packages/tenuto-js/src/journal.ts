@@ -58,7 +58,7 @@ export class Entry {
   /** Adds facts, durably. */
   async note(facts: Partial<Facts>): Promise<void> {
     Object.assign(this.facts, facts)
-    await writing(() => this.#held.write(writeJson(this.facts)))
+    await writing(() => this.#held.write(writeJson(this.facts)), '')
   }
 
   /** Removes the entry: nothing is left to do. */
@@ -131,12 +131,13 @@ function bornAt(name: string): number {
   return parseInt(name.split('-')[1] ?? '', 36) || 0
 }
 
-async function writing<T>(work: () => Promise<T>): Promise<T> {
+/** `outcome` is what the error adds for the caller. */
+async function writing<T>(work: () => Promise<T>, outcome = ', so nothing was sent'): Promise<T> {
   try {
     return await work()
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
-    throw new JournalError(`the journal cannot be written (${why}), so nothing was sent`, 'journal_error', { cause })
+    throw new JournalError(`the journal cannot be written (${why})${outcome}`, 'journal_error', { cause })
   }
 }
 

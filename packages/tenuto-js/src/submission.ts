@@ -53,6 +53,11 @@ export async function submit(link: Link, work: Work, calling: Calling): Promise<
   }
   if (link.journal === null) return { reading: await withoutJournal(link, work, calling), entry: null }
   const entry = await takeUp(link, work)
+  if (calling.signal?.aborted) {
+    // Nothing was sent for it by this call.
+    await (entry.isNew ? entry.finish() : entry.release())
+    calling.signal.throwIfAborted()
+  }
   return { reading: await carryOn(link, entry, work.recording, calling), entry }
 }
 
@@ -93,11 +98,20 @@ export async function carryOn(link: Link, entry: Entry, recording: Recording | u
   try {
     if (entry.facts.body === undefined) await uploadNoted(link, entry, recording, calling)
     const reading = await post(link, entry.facts.body!, entry.facts.key, calling)
-    await entry.note({ operation_id: reading.operation.id })
+    await noteJob(entry, reading.operation.id)
     return reading
   } catch (error) {
     await (isSettled(error, mayHaveArrived) ? entry.finish() : entry.release())
     throw error
+  }
+}
+
+async function noteJob(entry: Entry, id: string): Promise<void> {
+  try {
+    await entry.note({ operation_id: id })
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new JournalError(`${id} was accepted, but ${why}; the same call gets the same job`, 'journal_error', { cause })
   }
 }
 

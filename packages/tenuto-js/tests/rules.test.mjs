@@ -233,6 +233,47 @@ test('a refused submission leaves nothing in the journal, and a journal that can
   assert.equal(service.requests.length, 0)
 })
 
+test('where the id cannot be noted, the error names the job, and the same call gets it again', async () => {
+  const store = new sdk.MemoryStore()
+  let isFull = true
+  const full = {
+    names: () => store.names(),
+    hold: (name) => store.hold(name),
+    create: async (name, text) => {
+      const held = await store.create(name, text)
+      const write = (next) => (isFull ? Promise.reject(new Error('ENOSPC')) : held.write(next))
+      return { ...held, write }
+    },
+  }
+  const service = scripted(queued(), queued())
+  const made = client(service, { journal: full })
+  const error = await made.speech.create('A', MODEL).catch((one) => one)
+  isFull = false
+  const job = await made.speech.create('A', MODEL)
+  const [first, second] = service.requests.map((one) => one.headers['Idempotency-Key'])
+
+  assert.ok(error instanceof sdk.JournalError)
+  assert.match(error.message, new RegExp(`${JOB} was accepted, but .*ENOSPC.*the same call gets the same job`))
+  assert.ok(!error.message.includes('nothing was sent'))
+  assert.deepEqual([first, JOB], [second, job.id])
+})
+
+test('a call that is aborted while its entry is written sends nothing and leaves nothing', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const files = new sdk.FileStore(folder)
+  const left = new AbortController()
+  const slow = {
+    names: () => files.names(),
+    hold: (name) => files.hold(name),
+    create: (name, text) => (left.abort(), files.create(name, text)),
+  }
+  const service = scripted()
+  const error = await client(service, { journal: slow }).speech.create('A', MODEL, { signal: left.signal }).catch((one) => one)
+
+  assert.equal(error.name, 'AbortError')
+  assert.deepEqual([service.requests, readdirSync(folder)], [[], []])
+})
+
 test('of several that want an entry one gets it', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
   const store = new sdk.FileStore(folder)

@@ -96,7 +96,7 @@ def run(link: Link, plan: Plan) -> Flow[BatchReport]:
     AuthenticationFailed, JournalError, OSError (the folder cannot be written): the report is written in any
     case, and accepted jobs continue on the service.
     """
-    book: _Book = yield Do(lambda: _open(link, plan))
+    book: _Book = yield Do(lambda: _open(link, plan), lambda book: book.entry.release())
     try:
         yield from _Run(link, plan, book).work()
     finally:

@@ -299,7 +299,7 @@ def save(
 
     `source` is the URL path of the bytes if it is not the artifact's own.
     """
-    file: File = yield Do(lambda: File(artifact, path, job_id or artifact.id, on_bytes))
+    file: File = yield Do(lambda: File(artifact, path, job_id or artifact.id, on_bytes), File.close)
     try:
         where = source or path_of("artifacts", artifact.id, "content")
         yield from fetch(link, where, file, name=artifact.id)

@@ -132,12 +132,10 @@ class AsyncDriver:
         await self._http.aclose()
 
     async def _perform(self, step: Step) -> Any:
-        import asyncio
-
         if isinstance(step, Pause):
             return await self._clock.sleep_async(step.seconds)
         if isinstance(step, Do):
-            return await asyncio.to_thread(step.function)
+            return await _in_thread(step)
         return await self._send(step)
 
     async def _send(self, step: Send) -> Answer:
@@ -176,6 +174,27 @@ class AsyncDriver:
             # Blocks that arrived before the connection was lost count, too.
             if gathered:
                 sink.write(b"".join(gathered))
+
+
+async def _in_thread(step: Do) -> Any:
+    """Call the function in a thread. A cancelled flow does not wait for it; the outcome is undone instead."""
+    import asyncio
+    from concurrent.futures import Future
+
+    if (undo := step.undo) is None:
+        return await asyncio.to_thread(step.function)
+    done: Future[Any] = Future()
+
+    def call() -> Any:
+        outcome = step.function()
+        done.set_result(outcome)
+        return outcome
+
+    try:
+        return await asyncio.to_thread(call)
+    except asyncio.CancelledError:
+        done.add_done_callback(lambda _: undo(done.result()))
+        raise
 
 
 def _options(link: Link) -> dict[str, Any]:

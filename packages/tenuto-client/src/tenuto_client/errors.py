@@ -53,7 +53,7 @@ class InvalidSetting(TenutoError):
 
 
 class JournalError(TenutoError):
-    """The journal cannot be written, so nothing was sent; or an entry in it needs a decision."""
+    """The journal cannot be written, or an entry in it needs a decision; the message says what was sent."""
 
     code = "journal_error"
 

@@ -14,6 +14,7 @@ import base64
 import hashlib
 import json
 import os
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -67,6 +68,8 @@ class Entry:
         self.is_new = is_new
         """False if an earlier program began it."""
         self._descriptor = descriptor
+        self._writing = threading.Lock()
+        self._is_released = False
 
     @property
     def key(self) -> str:
@@ -109,16 +112,13 @@ class Entry:
 
     def note(self, **facts: Any) -> None:
         """Append a line and fsync it; bytes are stored as base64. Raises JournalError."""
-        encoded = {
-            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
-            for name, value in facts.items()
-        }
         try:
-            _write_all(self._descriptor, _line(encoded))
-            os.fsync(self._descriptor)
+            self._append(facts)
         except OSError as error:
-            raise _unwritable(self.path, error) from error
-        self.facts |= encoded
+            why = error.strerror or error
+            raise JournalError(
+                f"the journal {self.path} cannot be written ({why}); free some space"
+            ) from error
 
     def finish(self) -> None:
         """Remove the entry: nothing is left to do."""
@@ -136,10 +136,30 @@ class Entry:
             self.release()
 
     def release(self) -> None:
-        """Unlock the entry; another program may continue it."""
-        if self._descriptor >= 0:
-            _close(self._descriptor)
-            self._descriptor = -1
+        """Unlock the entry; another program may continue it. A note that a thread is writing is completed."""
+        self._is_released = True
+        # A cancelled asyncio flow does not wait for its thread, which must not write into another file.
+        if self._writing.acquire(blocking=False):
+            try:
+                if self._descriptor >= 0:
+                    _close(self._descriptor)
+                    self._descriptor = -1
+            finally:
+                self._writing.release()
+
+    def _append(self, facts: Mapping[str, Any]) -> None:
+        encoded = {
+            name: base64.b64encode(value).decode() if isinstance(value, bytes) else value
+            for name, value in facts.items()
+        }
+        try:
+            with self._writing:
+                _write_all(self._descriptor, _line(encoded))
+                os.fsync(self._descriptor)
+        finally:
+            if self._is_released:
+                self.release()
+        self.facts |= encoded
 
     def _remove(self, path: Path) -> None:
         with suppress(OSError):
@@ -174,14 +194,14 @@ class Journal:
         try:
             # Locked before it gets its name, so that no other program mistakes it for an interrupted one.
             _lock(descriptor, wait=True)
-            entry.note(key=key or str(uuid.uuid4()), intent=intent, began_at=int(time.time()), **facts)
+            entry._append(
+                {"key": key or str(uuid.uuid4()), "intent": intent, "began_at": int(time.time()), **facts}
+            )
             if fcntl is not None:
                 temporary.rename(path)
                 _sync_folder(self.folder)
-        except (OSError, JournalError) as error:
+        except OSError as error:
             entry._remove(temporary)
-            if isinstance(error, JournalError):
-                raise
             raise _unwritable(self.folder, error) from error
         return entry
 

@@ -106,7 +106,9 @@ def save(
     if media_type := RENDERED.get(kind, {}).get(form):
         # The size is unknown, but must not be 0, or `fetch` would take nothing for the whole.
         unknown = Artifact(artifact.id, media_type, 1, "")
-        file: _Rendition = yield Do(lambda: _Rendition(unknown, path, job_id or artifact.id, on_bytes))
+        file: _Rendition = yield Do(
+            lambda: _Rendition(unknown, path, job_id or artifact.id, on_bytes), _Rendition.close
+        )
         return (yield from _rendered(link, artifact.id, form, file))
     check(form)
     whole = yield from downloads.load(link, artifact)

@@ -85,6 +85,8 @@ class Do:
     """Call a function that touches the disk. Its outcome is what the function returns."""
 
     function: Callable[[], Any]
+    undo: Callable[[Any], None] | None = None
+    """Called with the outcome if the flow is cancelled before it has it; None: there is nothing to undo."""
 
 
 Step = Send | Pause | Do

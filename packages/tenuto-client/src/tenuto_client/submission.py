@@ -108,7 +108,7 @@ def submit(link: Link, work: Work) -> Flow[tuple[Reading, Entry | None]]:
     if link.journal is None:
         return (yield from _without_journal(link, work)), None
     journal = link.journal
-    entry: Entry = yield Do(lambda: take_up(journal, link, work))
+    entry: Entry = yield Do(lambda: take_up(journal, link, work), _leave)
     if work.on_entry is not None:
         work.on_entry(entry)
     return (yield from carry_on(link, entry, work.recording, work.on_bytes)), entry
@@ -147,6 +147,14 @@ def take_up(journal: Journal, link: Link, work: Work) -> Entry:
     return journal.begin(work.intent, key=work.key, **facts)
 
 
+def _leave(entry: Entry) -> None:
+    """Nothing was sent for it by this call."""
+    if entry.is_new:
+        entry.finish()
+    else:
+        entry.release()
+
+
 def check_caller(link: Link, entry: Entry) -> None:
     """Raises JournalError if another API key was used: the same idempotency key would make a second job."""
     in_doubt = entry.body is not None and entry.operation_id is None
@@ -171,6 +179,7 @@ def carry_on(
             yield from _upload_noted(link, entry, recording, on_bytes)
         assert entry.body is not None
         reading = yield from post(link, entry.body, entry.key)
+        yield from _note_job(entry, reading.operation.id)
     except Refused as error:
         # Nothing was stored under this idempotency key, unless an earlier try may have been accepted.
         if isinstance(error, AuthenticationFailed):
@@ -182,8 +191,17 @@ def carry_on(
     except BaseException:
         entry.release()
         raise
-    yield Do(lambda: entry.note(operation_id=reading.operation.id))
     return reading
+
+
+def _note_job(entry: Entry, job_id: str) -> Flow[None]:
+    try:
+        yield Do(lambda: entry.note(operation_id=job_id))
+    except JournalError as error:
+        raise JournalError(
+            f"{job_id} was accepted, but {error.message}, and the same call gets the same job",
+            remedy="tenuto resume",
+        ) from error
 
 
 def post(link: Link, body: bytes, key: str) -> Flow[Reading]:

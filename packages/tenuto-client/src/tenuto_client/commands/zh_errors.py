@@ -133,6 +133,11 @@ ERRORS: tuple[tuple[str, str], ...] = (
         "TENUTO_JOURNAL to another folder",
         "日志 {0} 无法写入（{1}），因此什么也没有发送；请腾出空间，或用 TENUTO_JOURNAL 指定另一个文件夹",
     ),
+    ("the journal {0} cannot be written ({1}); free some space", "日志 {0} 无法写入（{1}）；请腾出空间"),
+    (
+        "{0} was accepted, but {1}, and the same call gets the same job",
+        "{0} 已被接受，但{1}，之后同样的调用会得到同一个任务",
+    ),
     ("the answer was cut off: {0}", "回答中断：{0}"),
     ("the answer was cut off; send the request again", "回答没有结束就中断了；请重新发送"),
     ("the answer is not a chat completion", "回答不是对话结果"),

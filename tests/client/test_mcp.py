@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import wave
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,8 +28,12 @@ from client.test_kills_of_the_client import ledger
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
 from servers.service import RunningService
-from tenuto_client.errors import InvalidSetting
+from tenuto_client.errors import InvalidSetting, JournalError
+from tenuto_client.session import link_to
+from tenuto_mcp.arguments import SayToFile
 from tenuto_mcp.folder import Folder
+from tenuto_mcp.local import LocalDesk
+from tenuto_mcp.works import Work
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -327,6 +332,63 @@ def test_the_same_request_at_the_same_time_is_one_job(as_caller: Caller, folder:
     assert refused.is_error and "another program is carrying out the same request" in text_of(refused)
     assert {facts(begun)["job_id"]} == {facts(one)["job_id"], facts(two)["job_id"]}
     assert 1 == len(as_caller.get("/v1/jobs").json()["data"])
+
+
+def desk_of(folder: Path) -> LocalDesk:
+    """The tools of a server, in this process."""
+    named = Folder(folder)
+    return LocalDesk(link_to(None, None, timeout=60, max_retries=5, journal=named.own, clock=None), named)
+
+
+async def said(desk: LocalDesk, **words: Any) -> CallToolResult:
+    """The outcome of `say`."""
+    work = await desk.call("say", SayToFile(text="Hold the note.", **words))
+    assert isinstance(work, Work) and await work.until(lambda: work.is_done, 60)
+    return work.result()
+
+
+@ON_ONE_DATABASE
+def test_equal_requests_that_arrive_together_are_one_job(as_caller: Caller, folder: Path) -> None:
+    """The second arrives while the service still says which model the first one gets."""
+
+    async def main() -> tuple[CallToolResult, CallToolResult]:
+        desk = desk_of(folder)
+        return await asyncio.gather(said(desk), said(desk))
+
+    one, two = asyncio.run(main())
+
+    assert facts(one) == facts(two)
+    assert 1 == len(as_caller.get("/v1/jobs").json()["data"])
+
+
+@ON_ONE_DATABASE
+def test_two_servers_that_begin_at_the_same_moment_make_no_two_jobs(
+    as_caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has looked for the other before either has an entry: they look again, and one at most goes on."""
+    real, both = os.fsync, threading.Barrier(2)
+    first_two = iter((both, both))
+
+    def fsync(descriptor: int) -> None:
+        if (barrier := next(first_two, None)) is not None:
+            barrier.wait(60)
+        real(descriptor)
+
+    async def main() -> tuple[Any, Any, CallToolResult]:
+        desks = [desk_of(folder), desk_of(folder)]
+        calls = [said(desk, model="fake/speech") for desk in desks]
+        one, two = await asyncio.gather(*calls, return_exceptions=True)
+        return one, two, await said(desks[0], model="fake/speech")
+
+    monkeypatch.setattr("tenuto_client.journal.os.fsync", fsync)
+    one, two, later = asyncio.run(main())
+
+    refused = [str(each) for each in (one, two) if isinstance(each, JournalError)]
+    assert refused and {"another program is carrying out the same request"} == {
+        each.partition(";")[0] for each in refused
+    }
+    assert [facts(later)["job_id"]] == [job["id"] for job in as_caller.get("/v1/jobs").json()["data"]]
+    assert 1 == len(list((folder / ".tenuto").iterdir()))
 
 
 @ON_ONE_DATABASE

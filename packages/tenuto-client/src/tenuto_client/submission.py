@@ -94,7 +94,7 @@ class Work:
     again: bool = False
     """Submit the work again under a new key if an earlier job for it finished without a result."""
     on_entry: Callable[[Entry], None] | None = None
-    """Called with the journal entry before anything is sent."""
+    """Called with the journal entry before anything is sent; may refuse the work by an error."""
 
     @property
     def intent(self) -> str:
@@ -108,9 +108,7 @@ def submit(link: Link, work: Work) -> Flow[tuple[Reading, Entry | None]]:
     if link.journal is None:
         return (yield from _without_journal(link, work)), None
     journal = link.journal
-    entry: Entry = yield Do(lambda: take_up(journal, link, work), _leave)
-    if work.on_entry is not None:
-        work.on_entry(entry)
+    entry: Entry = yield Do(lambda: _begin(journal, link, work), _leave)
     return (yield from carry_on(link, entry, work.recording, work.on_bytes)), entry
 
 
@@ -145,6 +143,17 @@ def take_up(journal: Journal, link: Link, work: Work) -> Entry:
     else:
         facts |= {"input_sha256": work.recording.sha256, "upload_key": str(uuid.uuid4())}
     return journal.begin(work.intent, key=work.key, **facts)
+
+
+def _begin(journal: Journal, link: Link, work: Work) -> Entry:
+    entry = take_up(journal, link, work)
+    try:
+        if work.on_entry is not None:
+            work.on_entry(entry)
+    except BaseException:
+        _leave(entry)
+        raise
+    return entry
 
 
 def _leave(entry: Entry) -> None:

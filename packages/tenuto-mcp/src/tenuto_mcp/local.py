@@ -119,9 +119,12 @@ class LocalDesk:
             about = source.stat()
             asked += [str(source), about.st_size, about.st_mtime_ns]
         name = json.dumps(asked, sort_keys=True)
-        if (work := self._works.get(name)) is not None and not work.is_done:
+        if (work := self._running(name)) is not None:
             return work
         document = {"model": await self.service.model(taken, kind), "parameters": parameters}
+        # An equal call may have begun while this one waited for the service.
+        if (work := self._running(name)) is not None:
+            return work
         work = Work()
         order = Order(kind, document, form, output, taken.take, source)
         return self._keep(name, work.start(self._carry_out(work, order)))
@@ -160,6 +163,10 @@ class LocalDesk:
         order = Order(operation.kind or "speech", {}, form, output, 0)
         work = Work()
         return work.start(self._finish(work, None, Reading(operation, wait_s=0.0), order))
+
+    def _running(self, name: str) -> Work | None:
+        work = self._works.get(name)
+        return None if work is None or work.is_done else work
 
     def _keep(self, name: str, work: Work) -> Work:
         """Remember a request of this process. Raises InvalidSetting if there are too many."""
@@ -224,7 +231,7 @@ class LocalDesk:
                 recording,
                 purpose=order.purpose,
                 on_bytes=work.note_bytes,
-                on_entry=lambda entry: self._check_output(entry, order),
+                on_entry=lambda entry: self._check_new(entry, order),
             )
             yield Do(lambda: self._check_alone(request.intent))
             reading, entry = yield from submission.submit(self.service.session.link, request)
@@ -234,21 +241,27 @@ class LocalDesk:
         assert entry is not None
         return reading, entry
 
-    def _check_output(self, entry: Entry, order: Order) -> None:
+    def _check_new(self, entry: Entry, order: Order) -> None:
         """Refuse a name that is taken, before anything is sent; a request that was sent keeps its own."""
-        if entry.is_new and order.output and (self.folder.root / order.output).exists():
-            entry.finish()
+        if not entry.is_new:
+            return
+        # Another process may have begun the same at the same moment: neither has sent anything.
+        self._check_alone(entry.facts["intent"], own=1)
+        if order.output and (self.folder.root / order.output).exists():
             raise InvalidSetting(f"output: {order.output} exists; choose another name")
 
-    def _check_alone(self, intent: str) -> None:
-        """Refuse a request that another process is carrying out, or it would be two jobs."""
+    def _check_alone(self, intent: str, own: int = 0) -> None:
+        """Refuse a request that another process is carrying out, or it would be two jobs.
+
+        `own` is how many entries of the request this process holds.
+        """
         if not self.folder.own.is_dir():
             return
         entries = list(self.journal.interrupted(intent))
         for entry in entries:
             entry.release()
         names = [path for path in self.folder.own.iterdir() if path.name.startswith(intent)]
-        if len([path for path in names if path.suffix == SUFFIX]) > len(entries):
+        if len([path for path in names if path.suffix == SUFFIX]) > len(entries) + own:
             raise JournalError(
                 "another program is carrying out the same request; ask again when it has finished"
             )

@@ -15,10 +15,11 @@ from client.test_kills_of_the_client import ledger
 from client.test_sdk import sound
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller, Operator
-from servers.scripted import Asked, Reply, ScriptedService
+from servers.scripted import LOST, Asked, Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import (
     AsyncTenuto,
+    AuthenticationFailed,
     InsufficientBalance,
     InvalidSetting,
     JournalError,
@@ -286,6 +287,28 @@ def test_a_line_in_doubt_is_not_sent_with_another_key(clock: VirtualClock, tmp_p
 
         assert (asked, NOT_SUBMITTED) == (len(service.asked), report.results[0].state)
     assert "another API key" in report.results[0].error
+
+
+@pytest.mark.parametrize(("first", "is_in_doubt"), [([], False), ([LOST], True)])
+def test_a_line_that_a_revoked_key_could_not_submit_is_made_with_the_next(
+    first: list[Reply], is_in_doubt: bool, clock: VirtualClock, tmp_path: Path
+) -> None:
+    """A 401 at its only try stored nothing; after a try that may have arrived, the line stays in doubt."""
+    lines = [SPOKEN, {**SPOKEN, "id": "b"}]
+    revoked = Reply(401, {"error": {"code": "invalid_api_key", "message": "The API key was revoked."}})
+    with ScriptedService([accepted(), *first, revoked]) as service:
+        with client(service, clock, "tn_old") as tenuto, pytest.raises(AuthenticationFailed):
+            tenuto.batch(lines, tmp_path)
+        before = len(service.asked)
+        more = [] if is_in_doubt else [accepted()]
+        service._replies[:] = [*more, *[succeeded(), content()] * 2]
+        with client(service, clock, "tn_new") as tenuto:
+            report = tenuto.batch(lines, tmp_path)
+        submitted = [asked for asked in service.asked[before:] if asked.method == "POST"]
+
+    assert [True, not is_in_doubt] == [each.has_succeeded for each in report.results]
+    assert len(more) == len(submitted)
+    assert is_in_doubt == ("sent with another API key" in report.results[1].error)
 
 
 def test_a_folder_belongs_to_one_service_and_one_program(clock: VirtualClock, tmp_path: Path) -> None:

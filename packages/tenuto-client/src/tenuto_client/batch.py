@@ -317,7 +317,8 @@ class _Run:
             return Reading(Operation(record["job"], "queued"), wait_s=0.0)
         tries = record.get("tries", 0)
         key = f"batch-{self.book.entry.key}-{task.name}-{tries}"
-        if "body" not in record:
+        may_have_arrived = "body" in record
+        if not may_have_arrived:
             body = encode((yield from self._document(task.line, key)))
             caller = fingerprint(self.link.api_key)
             yield self.book.note(task.name, tries=tries, body=body.decode(), caller=caller)
@@ -333,7 +334,8 @@ class _Run:
         except _TEMPORARY:
             raise
         except TenutoError as error:
-            if not isinstance(error, AuthenticationFailed | UnexpectedAnswer | IdempotencyConflict):
+            is_in_doubt = may_have_arrived and isinstance(error, AuthenticationFailed)
+            if not (is_in_doubt or isinstance(error, UnexpectedAnswer | IdempotencyConflict)):
                 # Nothing is bound to the key: the next run builds the request again.
                 yield self.book.note(task.name, tries=tries)
             raise

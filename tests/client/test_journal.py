@@ -5,7 +5,9 @@ import json
 import os
 import stat
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -260,6 +262,23 @@ def test_old_jobs_of_scripts_are_forgotten_and_nothing_else(tmp_path: Path) -> N
     journal.begin(digest("new"), name="new").release()
 
     assert {"doubt", "purpose", "new"} == {entry.facts["name"] for entry in journal.interrupted()}
+
+
+def test_a_program_that_runs_for_months_forgets_old_jobs_every_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only before its first submission; in between, it does not look."""
+    clock = SimpleNamespace(time=time.time)
+    monkeypatch.setattr("tenuto_client.journal.time", clock)
+    journal, left = Journal(tmp_path), []
+    for hours in (0, 23, 24, 47, 48):
+        clock.monotonic = lambda now_s=3600.0 * hours: now_s
+        entry = journal.begin(digest(str(hours)), operation_id=JOB)
+        entry.release()
+        left.append(len(list(tmp_path.iterdir())))
+        os.utime(entry.path, (0, time.time() - RETENTION_S - 60))
+
+    assert [1, 2, 1, 2, 1] == left
 
 
 def test_what_a_script_saw_end_is_forgotten(tmp_path: Path) -> None:

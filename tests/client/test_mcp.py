@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import wave
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -29,6 +31,7 @@ from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
 from servers.service import RunningService
 from tenuto_client.errors import InvalidSetting, JournalError
+from tenuto_client.journal import RETENTION_S
 from tenuto_client.session import link_to
 from tenuto_mcp.arguments import SayToFile
 from tenuto_mcp.folder import Folder
@@ -388,6 +391,29 @@ def test_two_servers_that_begin_at_the_same_moment_make_no_two_jobs(
         each.partition(";")[0] for each in refused
     }
     assert [facts(later)["job_id"]] == [job["id"] for job in as_caller.get("/v1/jobs").json()["data"]]
+    assert 1 == len(list((folder / ".tenuto").iterdir()))
+
+
+@ON_ONE_DATABASE
+def test_a_server_that_runs_for_months_forgets_old_requests_every_day(
+    as_caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After 14 days an answered request is a new job, in a server that was started before it, too."""
+
+    async def main() -> list[CallToolResult]:
+        desk, results = desk_of(folder), []
+        for hours in (0, 23, 24):
+            clock.monotonic = lambda now_s=3600.0 * hours: now_s
+            results.append(await said(desk))
+            for path in (folder / ".tenuto").iterdir():
+                os.utime(path, (0, time.time() - RETENTION_S - 60))
+        return results
+
+    clock = SimpleNamespace(time=time.time)
+    monkeypatch.setattr("tenuto_client.journal.time", clock)
+    first, same, new = (facts(each)["job_id"] for each in asyncio.run(main()))
+
+    assert first == same != new
     assert 1 == len(list((folder / ".tenuto").iterdir()))
 
 

@@ -27,8 +27,9 @@ export class WebStore implements JournalStore {
     return Promise.resolve(keys.filter((key) => key.startsWith(this.#prefix)).map((key) => key.slice(this.#prefix.length)))
   }
 
-  async hold(name: string): Promise<Held | null> {
-    const release = await this.#lock(name)
+  async hold(name: string, orOwn = false): Promise<Held | null> {
+    const isOwn = orOwn && heldHere.has(this.#prefix + name)
+    const release = isOwn ? () => undefined : await this.#lock(name)
     if (release === null) return null
     const text = this.#storage.getItem(this.#prefix + name)
     if (text !== null) return this.#held(name, text, release)

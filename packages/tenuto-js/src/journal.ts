@@ -21,8 +21,8 @@ export interface JournalStore {
   create(name: string, text: string): Promise<Held>
   /** All names. */
   names(): Promise<string[]>
-  /** The record; null if another program holds it or it is gone. */
-  hold(name: string): Promise<Held | null>
+  /** The record; null if a program holds it or it is gone. With `orOwn`, also a record that this program holds. */
+  hold(name: string, orOwn?: boolean): Promise<Held | null>
 }
 
 /** What is known about a submission. */
@@ -74,11 +74,13 @@ export class Entry {
 
 // How long an accepted job stays in the journal: as long as a job may last.
 const RETENTION_MS = 14 * 24 * 3600 * 1000
+// How often a running program removes older entries.
+const SWEEP_MS = 24 * 3600 * 1000
 
 /** The entries of a store. */
 export class Journal {
   readonly #store: JournalStore
-  #isSwept = false
+  #sweptAt = -Infinity
 
   constructor(store: JournalStore) {
     this.#store = store
@@ -89,7 +91,7 @@ export class Journal {
     // Names sort by intent and time.
     const name = `${facts.intent}-${now.toString(36).padStart(9, '0')}-${freshKey()}`
     const held = await writing(async () => {
-      if (!this.#isSwept) await this.#forgetOldOnes(now)
+      if (now - this.#sweptAt >= SWEEP_MS) await this.#forgetOldOnes(now)
       return this.#store.create(name, writeJson(facts))
     })
     return new Entry(held, facts, true)
@@ -104,8 +106,8 @@ export class Journal {
     }
   }
 
-  async #open(name: string): Promise<Entry | null> {
-    const held = await this.#store.hold(name)
+  async #open(name: string, orOwn = false): Promise<Entry | null> {
+    const held = await this.#store.hold(name, orOwn)
     if (held === null) return null
     try {
       return new Entry(held, readJson(held.text) as Facts, false)
@@ -115,12 +117,12 @@ export class Journal {
     }
   }
 
-  /** Removes entries past their retention, but no submission that is in doubt. */
+  /** Removes entries past their retention, also of jobs whose results this program never read, but none in doubt. */
   async #forgetOldOnes(now: number): Promise<void> {
-    this.#isSwept = true
+    this.#sweptAt = now
     for (const name of await this.#store.names()) {
       if (bornAt(name) >= now - RETENTION_MS) continue
-      const entry = await this.#open(name)
+      const entry = await this.#open(name, true)
       if (entry?.facts.operation_id || (entry && entry.facts.body === undefined)) await entry.finish()
       else await entry?.release()
     }
@@ -155,9 +157,9 @@ export class MemoryStore implements JournalStore {
     return Promise.resolve([...this.#texts.keys()])
   }
 
-  hold(name: string): Promise<Held | null> {
+  hold(name: string, orOwn = false): Promise<Held | null> {
     const text = this.#texts.get(name)
-    return Promise.resolve(text === undefined || this.#heldNames.has(name) ? null : this.#held(name, text))
+    return Promise.resolve(text === undefined || (this.#heldNames.has(name) && !orOwn) ? null : this.#held(name, text))
   }
 
   #held(name: string, text: string): Held {

@@ -121,9 +121,9 @@ export class FileStore implements JournalStore {
     return (await this.#files()).map((file) => file.name)
   }
 
-  async hold(name: string): Promise<Held | null> {
+  async hold(name: string, orOwn = false): Promise<Held | null> {
     const file = (await this.#files()).find((one) => one.name === name)
-    if (file === undefined || isAlive(file.holder)) return null
+    if (file === undefined || (isAlive(file.holder) && !(orOwn && file.holder === me()))) return null
     const path = this.#path(name, me())
     try {
       await rename(this.#path(name, file.holder), path)

@@ -274,6 +274,25 @@ test('a call that is aborted while its entry is written sends nothing and leaves
   assert.deepEqual([service.requests, readdirSync(folder)], [[], []])
 })
 
+test('a program that runs for months forgets jobs whose results nobody read, once a day', async () => {
+  for (const store of [new sdk.MemoryStore(), new sdk.FileStore(mkdtempSync(join(tmpdir(), 'tenuto-')))]) {
+    const made = client(scripted(queued(), queued(), queued(), queued(), lost()), { journal: store, maxRetries: 0 })
+    const left = []
+    for (const days of [0, 15, 0.5, 15]) {
+      made.clock.passed += days * 24 * 3600 * 1000
+      await made.speech.create(`${days}`, MODEL)
+      left.push((await store.names()).length)
+    }
+    await made.speech.create('doubt', MODEL).catch((error) => error)
+    made.clock.passed += 15 * 24 * 3600 * 1000
+    await made.speech.create('more', MODEL).catch((error) => error)
+
+    assert.deepEqual(left, [1, 1, 2, 1])
+    // The one in doubt, and the last one, which met no service.
+    assert.equal((await store.names()).length, 2)
+  }
+})
+
 test('of several that want an entry one gets it', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
   const store = new sdk.FileStore(folder)

@@ -13,11 +13,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,9 @@ except ImportError:
 
 RETENTION_S = 14 * 24 * 3600
 """How long a program's accepted job stays in the journal: as long as a job may last."""
+
+SWEEP_S = 24 * 3600
+"""How often a running program removes entries past their retention."""
 
 FINAL_WITHOUT_RESULT = ("failed", "cancelled")
 """Final states without a result and without a charge."""
@@ -170,12 +174,20 @@ class Entry:
         self.release()
 
 
+def _is_over(entry: Entry) -> bool:
+    """Neither a submission in doubt nor a command's, which waits for `tenuto resume`."""
+    return entry.operation_id is not None and not entry.purpose
+
+
 class Journal:
     """A folder of entries."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, is_over: Callable[[Entry], bool] = _is_over) -> None:
+        """`is_over` says whether an entry may be removed once it is past its retention."""
         self.folder = folder
-        self._is_swept = False
+        self._is_over = is_over
+        self._swept_at = -math.inf
+        """On the monotonic clock."""
 
     def begin(self, intent: str, *, key: str | None = None, **facts: Any) -> Entry:
         """Create an entry, on disk and locked when this returns. After a JournalError nothing may be sent."""
@@ -183,9 +195,7 @@ class Journal:
         path = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not self._is_swept:
-                self._is_swept = True
-                self._forget_old_ones()
+            self.sweep()
             temporary = path if fcntl is None else path.with_suffix(_TEMPORARY)
             descriptor = os.open(temporary, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
@@ -223,16 +233,19 @@ class Journal:
         with suppress(OSError):
             path.unlink()
 
-    def _forget_old_ones(self) -> None:
-        """Remove entries past their retention, except submissions in doubt and those with a purpose."""
+    def sweep(self) -> None:
+        """Remove entries that are over and past their retention, at most once a day. Raises OSError."""
+        if time.monotonic() - self._swept_at < SWEEP_S:
+            return
+        self._swept_at = time.monotonic()
         oldest = time.time() - RETENTION_S
-        for path in list(self.folder.iterdir()):
+        for path in list(self.folder.iterdir()) if self.folder.is_dir() else ():
             if path.suffix not in (SUFFIX, _TEMPORARY) or _age(path) >= oldest:
                 continue
             if path.suffix == _TEMPORARY:
                 self.forget(path)
             elif (entry := _open(path)) is not None:
-                if entry.operation_id is not None and not entry.purpose:
+                if self._is_over(entry):
                     entry.finish()
                 entry.release()
             elif fcntl is None:

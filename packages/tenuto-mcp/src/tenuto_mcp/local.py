@@ -8,7 +8,7 @@ request that is sent again, by whichever program, gets the same job and file and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from mcp_types import CallToolResult, ContentBlock
 from tenuto_client import audio, downloads, following, results, submission, transcripts
 from tenuto_client.errors import InvalidSetting, JobError, JournalError
 from tenuto_client.exchange import Link
-from tenuto_client.journal import FINAL_WITHOUT_RESULT, RETENTION_S, SUFFIX, Entry, Journal
+from tenuto_client.journal import FINAL_WITHOUT_RESULT, SUFFIX, Entry, Journal
 from tenuto_client.records import Operation
 from tenuto_client.session import AsyncSession
 from tenuto_client.steps import Do, Flow
@@ -68,7 +68,7 @@ class LocalDesk:
 
     def __init__(self, link: Link, folder: Folder) -> None:
         self.folder = folder
-        self.journal = Journal(folder.own)
+        self.journal = Journal(folder.own, _is_over)
         self.about = (
             f"Speech, transcripts and images as durable jobs. Files are in the folder {folder.root}; name "
             "them relative to it. A request that is sent again is the same job and is charged once."
@@ -233,6 +233,7 @@ class LocalDesk:
                 on_bytes=work.note_bytes,
                 on_entry=lambda entry: self._check_new(entry, order),
             )
+            yield Do(self.journal.sweep)
             yield Do(lambda: self._check_alone(request.intent))
             reading, entry = yield from submission.submit(self.service.session.link, request)
         finally:
@@ -338,24 +339,17 @@ class LocalDesk:
     def _entry_of(self, job_id: str) -> Entry | None:
         """The entry of a job of this folder, locked."""
         found: Entry | None = None
-        for entry in self._entries():
+        for entry in self.journal.interrupted():
             if found is None and entry.operation_id == job_id and "mcp" in entry.purpose:
                 found = entry
             else:
                 entry.release()
         return found
 
-    def _entries(self) -> Iterator[Entry]:
-        yield from self.journal.interrupted()
 
-    def forget_old_ones(self) -> None:
-        """Remove what is known of requests that were answered long ago."""
-        now_s = self._link.clock.now().timestamp()
-        for entry in self._entries():
-            is_old = now_s - entry.path.stat().st_mtime > RETENTION_S
-            if is_old and entry.ended is not None and "mcp" in entry.purpose:
-                entry.finish()
-            entry.release()
+def _is_over(entry: Entry) -> bool:
+    """Whether a request was answered; the folder may have a batch's journal, too."""
+    return entry.ended is not None and "mcp" in entry.purpose
 
 
 def _step(function: Any) -> Flow[Any]:

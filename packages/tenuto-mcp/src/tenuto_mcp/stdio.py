@@ -22,9 +22,7 @@ def serve(folder: str, url: str | None) -> None:
     """Serve until standard input ends. Raises InvalidSetting, NotConfigured, before anything is read."""
     named = Folder(expanded(folder))
     link: Link = link_to(None, url, timeout=TIMEOUT_S, max_retries=RETRIES, journal=named.own, clock=None)
-    desk = LocalDesk(link, named)
-    desk.forget_old_ones()
-    asyncio.run(_serve(desk))
+    asyncio.run(_serve(LocalDesk(link, named)))
 
 
 async def _serve(desk: LocalDesk) -> None:

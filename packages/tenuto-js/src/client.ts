@@ -1,14 +1,14 @@
 // `Tenuto` and its resources: what a program writes. Everything happens in the modules that it calls.
 import { complete, streamed, type ChatChunk } from './chat.ts'
-import { InvalidSetting, NoModel } from './errors.ts'
-import { ask, freshKey, pathOf, SYSTEM_CLOCK, type Clock, type Hash, type Link } from './exchange.ts'
+import { InvalidSetting, NoModel, ServiceUnreachable } from './errors.ts'
+import { ask, freshKey, pathOf, SYSTEM_CLOCK, type Calling, type Clock, type Hash, type Link } from './exchange.ts'
 import { events, show, type Waiting } from './following.ts'
 import { Job } from './jobs.ts'
-import { Journal, type JournalStore } from './journal.ts'
+import { Journal, type Entry, type JournalStore } from './journal.ts'
 import { load } from './downloads.ts'
 import { MAX_BACKOFF_S } from './pacing.ts'
 import { Sha256 } from './sha256.ts'
-import { carryOn, checkCaller, recordingOf, submit, type Submitting, type Work } from './submission.ts'
+import { carryOn, checkCaller, recordingOf, submit, type Reading, type Submitting, type Work } from './submission.ts'
 import type {
   Balance, ChatCompletion, ChatParameters, ImageParameters, LedgerEntry, LiveEvent, Model, Operation, RecognitionParameters,
   SpeechParameters, UsageLine, Voice, VoicePreference, VoicePreferences,
@@ -305,21 +305,30 @@ export class Client<J extends Job> {
 
   /**
    * The unfinished jobs of programs that were interrupted, from the journal: what may not have arrived is sent again under
-   * its key, so that there is one job whatever happened. Without a journal there are none.
+   * its key, so that there is one job whatever happened. Without a journal there are none. An entry that cannot be resumed
+   * does not hide the others: the first such error is thrown after all entries were tried.
+   * Throws JournalError, Refused; ServiceUnreachable at once, because each other entry would wait through all retries, too.
    */
   async *resume({ signal }: Signal = {}): AsyncGenerator<J> {
     const { link, job } = this.#session
+    const problems: unknown[] = []
     for await (const entry of link.journal?.interrupted() ?? []) {
       const { facts } = entry
       if (facts.base_url !== link.baseUrl || facts.body === undefined) {
         await entry.release()
         continue
       }
-      await checkCaller(link, entry)
-      const isKnown = facts.operation_id !== undefined
-      const reading = await (isKnown ? show(link, facts.operation_id!, 0, { signal }) : carryOn(link, entry, undefined, { signal }))
+      let reading: Reading
+      try {
+        reading = await resumed(link, entry, { signal })
+      } catch (error) {
+        if (signal?.aborted || error instanceof ServiceUnreachable) throw error
+        problems.push(error)
+        continue
+      }
       yield job(link, reading, entry, facts.kind)
     }
+    if (problems.length > 0) throw problems[0]
   }
 
   /**
@@ -328,6 +337,19 @@ export class Client<J extends Job> {
    */
   events({ jobId, after, signal }: { jobId?: string; after?: string } & Signal = {}): AsyncGenerator<LiveEvent> {
     return events(this.#session.link, jobId ?? null, after, signal)
+  }
+}
+
+/** The job of an interrupted entry, which another program may have if this fails. */
+async function resumed(link: Link, entry: Entry, calling: Calling): Promise<Reading> {
+  const { operation_id } = entry.facts
+  await checkCaller(link, entry)
+  if (operation_id === undefined) return carryOn(link, entry, undefined, calling)
+  try {
+    return await show(link, operation_id, 0, calling)
+  } catch (error) {
+    await entry.release()
+    throw error
   }
 }
 

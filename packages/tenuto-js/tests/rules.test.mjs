@@ -1,7 +1,7 @@
 // The rules of the contract for clients, against a service by script: no network, no waiting.
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'node:test'
@@ -206,6 +206,50 @@ test('a submission in doubt is taken up by the same call, under its key; with an
   assert.equal(refused.code, 'other_api_key')
   assert.equal(key, again)
   assert.notEqual(key, fresh)
+})
+
+/** Leaves all entries of a journal as a program that died leaves them, and returns its folder. */
+function orphaned(folder) {
+  for (const file of readdirSync(folder)) renameSync(join(folder, file), join(folder, file.replace(/\..*/, '.0-0.json')))
+  return folder
+}
+
+test('resume gives the younger jobs whatever an older entry meets, then throws its problem and holds nothing of it', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const other = client(scripted(lost()), { journal: folder, apiKey: 'tn_other', maxRetries: 0 })
+  await other.speech.create('In doubt, with another key', MODEL).catch((error) => error)
+  const ids = ['job_gone', 'job_fine']
+  const made = client(scripted(...ids.map((id) => reply(202, operation('queued', { id })))), { journal: folder })
+  for (const id of ids) {
+    // Entries are in the order of their milliseconds.
+    made.clock.passed += 1
+    await made.speech.create(id, MODEL)
+  }
+  const missing = () => reply(404, { error: { code: 'not_found', message: 'no such job' } })
+  for (const run of [1, 2]) {
+    const resumed = []
+    const again = client(scripted(missing(), reply(200, operation('running', { id: 'job_fine' }))), { journal: orphaned(folder) })
+    const problem = await (async () => {
+      for await (const job of again.resume()) resumed.push(job.id)
+    })().catch((error) => error)
+    const holders = readdirSync(folder).map((file) => file.split('.')[1])
+
+    assert.deepEqual([run, ['job_fine'], 'other_api_key'], [run, resumed, problem?.code])
+    assert.equal(holders.filter((one) => one === '0-0').length, 2)
+  }
+})
+
+test('resume stops at once at a service that does not answer, and when its signal says so', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const made = client(scripted(queued(), queued()), { journal: folder })
+  for (const text of ['A', 'B']) await made.speech.create(text, MODEL)
+  const silent = scripted(lost())
+  const left = scripted()
+
+  await assert.rejects(client(silent, { journal: orphaned(folder), maxRetries: 0 }).resume().next(), sdk.ServiceUnreachable)
+  await assert.rejects(client(left, { journal: folder }).resume({ signal: AbortSignal.abort() }).next(), { name: 'AbortError' })
+  assert.deepEqual([1, 0], [silent.requests.length, left.requests.length])
+  assert.deepEqual(readdirSync(folder).map((file) => file.split('.')[1]), ['0-0', '0-0'])
 })
 
 test('a journal in memory continues a submission in doubt, and the same work at the same time is two jobs', async () => {

@@ -22,7 +22,7 @@ export type Options = {
   apiKey?: string | null
   /** What the paths of the API begin with: `/v1`, unless a proxy gives them another name. */
   apiPath?: string
-  /** How many seconds a request may go without transferring a byte: 60. */
+  /** How many seconds a request may go without transferring a byte: 60, and one more for each 64 KiB of a body that is sent. */
   timeoutS?: number
   /** How many times a request is sent again before its error is thrown: 5. */
   maxRetries?: number

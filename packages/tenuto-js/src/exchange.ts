@@ -20,7 +20,7 @@ export type Link = {
   /** Null where a cookie says who calls. */
   readonly apiKey: string | null
   readonly fetch: typeof fetch
-  /** How many seconds a request may go without transferring a byte. */
+  /** How many seconds a request may go without transferring a byte; a body that is sent has longer, by its size. */
   readonly timeoutS: number
   /** How many times a request is sent again before its error is thrown. */
   readonly maxRetries: number
@@ -40,7 +40,7 @@ export type Request = {
   query?: Record<string, string | number | undefined | null>
   /** Whether it may be sent again after its answer was lost; true unless it could do something twice. */
   isRepeatable?: boolean
-  /** How many seconds to wait for the first byte of the answer. */
+  /** How many seconds to wait for the first byte of the answer, once the body was sent. */
   timeoutS?: number
 }
 
@@ -137,9 +137,13 @@ class Unfinal extends Error {
   }
 }
 
+// Fetch does not report how much of a body was sent. At this rate the service still waits for a body: see `slow_body_s`.
+const SLOWEST_BYTES_PER_S = 65_536
+
 async function attempt<T>(link: Link, request: Request, consume: Consume<T>, signal?: AbortSignal): Promise<T> {
   signal?.throwIfAborted()
-  const limit = new Silence((request.timeoutS ?? link.timeoutS) * 1000, link.timeoutS * 1000, signal)
+  const firstS = (request.timeoutS ?? link.timeoutS) + sizeOf(request.body) / SLOWEST_BYTES_PER_S
+  const limit = new Silence(firstS * 1000, link.timeoutS * 1000, signal)
   try {
     const answer = await link.fetch(addressOf(link, request), init(link, request, limit.signal))
     limit.alive()
@@ -151,6 +155,11 @@ async function attempt<T>(link: Link, request: Request, consume: Consume<T>, sig
   } finally {
     limit.end()
   }
+}
+
+function sizeOf(body: Request['body']): number {
+  if (typeof body === 'string') return body.length
+  return body instanceof Blob ? body.size : (body?.byteLength ?? 0)
 }
 
 function addressOf(link: Link, request: Request): string {

@@ -124,6 +124,22 @@ test('waiting asks the service to hold its answer, and pauses by itself where it
   assert.deepEqual(made.clock.slept, [2, 5, 2, 5])
 })
 
+test('a body has a second more for each 64 KiB, since fetch is silent while it is sent', async () => {
+  const content = Buffer.concat([Buffer.from('fLaC'), Buffer.alloc(65_536)])
+  const sha256 = createHash('sha256').update(content).digest('hex')
+  const upload = reply(201, { artifact: { id: 'artifact_1', size_bytes: content.length, sha256 } })
+  const slow = (answer) => (init) => new Promise((resolve, reject) => {
+    setTimeout(resolve, 250, answer)
+    init.signal.addEventListener('abort', () => reject(init.signal.reason))
+  })
+  const made = client(scripted(slow(upload), queued(), slow(reply(201, { id: 'voice_1' })), slow(queued())), { timeoutS: 0.1, maxRetries: 0 })
+  const job = await made.recognition.create(new Blob([content]), MODEL)
+  const voice = await made.voices.create(content, 'Clara')
+
+  assert.deepEqual([JOB, 'voice_1'], [job.id, voice.id])
+  await assert.rejects(made.jobs.get(JOB), /nothing was transferred for 0.1 s/)
+})
+
 test('a job without a result is the error of its state, and an unknown state ends the waiting', async () => {
   const ends = {
     failed: [sdk.JobFailed, { error: { code: 'engine_failed', message: 'why' } }], cancelled: [sdk.JobCancelled, {}],

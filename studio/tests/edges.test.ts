@@ -45,7 +45,13 @@ describe('long seeds', () => {
     const text = '{"metadata":{"seed": 9223372036854775807,"width":512}}'
 
     expect(readJson(text)).toEqual({ metadata: { seed: '9223372036854775807', width: 512 } })
-    expect(writeJson({ seed: '9223372036854775807' })).toBe('{"seed":9223372036854775807}')
+    expect(writeJson({ parameters: { seed: '9223372036854775807' } })).toBe('{"parameters":{"seed":9223372036854775807}}')
+  })
+
+  it('keep them in a request that is shown', () => {
+    const request = '{\n  "parameters": {\n    "seed": 9223372036854775807\n  },\n  "metadata": {\n    "seed": "9223372036854775807"\n  }\n}'
+
+    expect(writeJson(readJson(request), 2)).toBe(request)
   })
 
   it('are not seen in texts', () => {

@@ -50,10 +50,21 @@ test('SHA-256 in blocks is that of the whole', () => {
   }
 })
 
-test('a seed of 63 bits survives in both directions', () => {
-  assert.equal(writeJson({ seed: 9223372036854775807n }), '{"seed":9223372036854775807}')
+test('a seed of 63 bits survives in both directions, and no text but parameters.seed becomes a number', async () => {
+  const seeded = (seed) => writeJson({ parameters: { seed } })
+  const others = { seed: '1', metadata: { seed: '42' }, parameters: { text: '"seed":"1"', seed: 5, voice: { seed: '7' } } }
+  const service = scripted(queued())
+  await client(service).images.create('A sun.', { ...MODEL, seed: '007', metadata: { seed: '42' } })
+
+  assert.equal(seeded(9223372036854775807n), '{"parameters":{"seed":9223372036854775807}}')
+  assert.equal(seeded('9223372036854775807'), seeded(9223372036854775807n))
   assert.deepEqual(readJson('{"seed": 9223372036854775807}'), { seed: '9223372036854775807' })
-  assert.equal(writeJson({ text: '"seed":"1"', seed: 5 }), JSON.stringify({ text: '"seed":"1"', seed: 5 }))
+  assert.deepEqual(['{"parameters":{"seed":7}}', '{"parameters":{"seed":0}}'], [seeded('007'), seeded('000')])
+  assert.deepEqual([seeded('-1'), seeded('')], ['{"parameters":{"seed":"-1"}}', '{"parameters":{"seed":""}}'])
+  assert.equal(writeJson(others), JSON.stringify(others))
+  assert.deepEqual(
+    JSON.parse(service.requests[0].body), { model: 'fake/speech', parameters: { prompt: 'A sun.', seed: 7 }, metadata: { seed: '42' } },
+  )
 })
 
 test('server-sent events come whole, wherever the stream was cut', () => {

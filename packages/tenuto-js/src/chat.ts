@@ -1,10 +1,10 @@
 // Chat completions: an answer whole, or as a stream of server-sent events. Knows no jobs.
 import { ChatInterrupted, refusal, UnexpectedAnswer } from './errors.ts'
-import { ask, call, Lost, pathOf, type Link, type Request } from './exchange.ts'
+import { ask, call, pathOf, within, type Link, type Request } from './exchange.ts'
 import { EventReader } from './sse.ts'
 import type { ChatCompletion, ChatParameters } from './types.ts'
 
-// An answer that is not streamed arrives all at once.
+// An answer that is not streamed arrives all at once; a stream pauses while the model thinks.
 const CHAT_TIMEOUT_S = 600
 
 /** A piece of a streamed answer; the last ones have `finishReason` and `usage`. */
@@ -23,7 +23,10 @@ export async function complete(link: Link, request: ChatParameters, signal?: Abo
   return completion
 }
 
-/** An answer piece by piece. Throws ChatInterrupted if it breaks off, and what the service says in the stream. */
+/**
+ * An answer piece by piece. Throws ChatInterrupted if it breaks off or is silent for ten minutes, and what the service says
+ * in the stream.
+ */
 export async function* streamed(link: Link, request: ChatParameters, signal?: AbortSignal): AsyncGenerator<ChatChunk> {
   const whole = { ...request, stream: true, stream_options: { include_usage: true } }
   const reader = await call(link, requestOf(whole), (answer) => Promise.resolve(answer.body!.getReader()), { signal })
@@ -32,8 +35,8 @@ export async function* streamed(link: Link, request: ChatParameters, signal?: Ab
   try {
     const [events, decoder] = [new EventReader(), new TextDecoder()]
     for (;;) {
-      const { value, done } = await reader.read().catch((error: unknown) => {
-        throw signal?.aborted ? signal.reason : new ChatInterrupted(`the answer was cut off: ${new Lost(error, true).message}`, error)
+      const { value, done } = await within(CHAT_TIMEOUT_S, reader).catch((error: Error) => {
+        throw signal?.aborted ? signal.reason : new ChatInterrupted(`the answer was cut off: ${error.message}`, error.cause)
       })
       signal?.throwIfAborted()
       if (done) throw new ChatInterrupted('the answer was cut off; send the request again')

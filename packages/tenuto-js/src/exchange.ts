@@ -114,6 +114,23 @@ export async function json<T>(answer: Response): Promise<T> {
   }
 }
 
+export type Reader = ReadableStreamDefaultReader<Uint8Array>
+
+/** The next piece of a stream; Lost if the connection broke, or stayed silent past the limit. */
+export async function within(seconds: number, reader: Reader): Promise<ReadableStreamReadResult<Uint8Array>> {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const silence = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`nothing was transferred for ${seconds} s`)), seconds * 1000)
+  })
+  try {
+    return await Promise.race([reader.read(), silence])
+  } catch (error) {
+    throw new Lost(error, true)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /** A path below the API's, every part of it URL-encoded; a part `.` or `..` would change the path. */
 export function pathOf(...parts: string[]): string {
   return '/' + parts.map((part) => (/^\.\.?$/.test(part) ? part.replaceAll('.', '%2E') : encodeURIComponent(part))).join('/')

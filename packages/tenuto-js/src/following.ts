@@ -4,7 +4,7 @@ import {
   ServiceFailed, UnexpectedAnswer, UnknownState,
 } from './errors.ts'
 import { load } from './downloads.ts'
-import { ask, call, Lost, pathOf, type Calling, type Link, type Request } from './exchange.ts'
+import { ask, call, Lost, pathOf, within, type Calling, type Link, type Reader, type Request } from './exchange.ts'
 import { GIVE_UP_S, heldS, holdS, MIN_WAIT_S, nextListing, waitS } from './pacing.ts'
 import { EventReader } from './sse.ts'
 import { readingOf, type Reading } from './submission.ts'
@@ -170,26 +170,9 @@ export async function* segments(link: Link, reading: Reading, signal?: AbortSign
   }
 }
 
-type Reader = ReadableStreamDefaultReader<Uint8Array>
-
 function opened(answer: Response): Reader | null {
   // 204: the service has nothing to add to what was received.
   return answer.status === 204 || answer.body === null ? null : answer.body.getReader()
-}
-
-/** The next piece of a stream; Lost if the connection broke, or stayed silent past the limit. */
-async function within(seconds: number, reader: Reader): Promise<ReadableStreamReadResult<Uint8Array>> {
-  let timer: ReturnType<typeof setTimeout> | undefined
-  const silence = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`nothing was transferred for ${seconds} s`)), seconds * 1000)
-  })
-  try {
-    return await Promise.race([reader.read(), silence])
-  } catch (error) {
-    throw new Lost(error, true)
-  } finally {
-    clearTimeout(timer)
-  }
 }
 
 function eventOf(data: string, id: string | undefined): LiveEvent {

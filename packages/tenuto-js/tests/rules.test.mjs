@@ -122,6 +122,26 @@ test('after its retries a request gives up; a chat that may have arrived is not 
   assert.equal(chat.requests.length, 2)
 })
 
+test('a streamed chat that falls silent is interrupted after ten minutes', async (context) => {
+  context.mock.timers.enable({ apis: ['setTimeout'] })
+  let isCancelled = false
+  const piece = new TextEncoder().encode('data: {"choices":[{"delta":{"content":"Hold"}}]}\n\n')
+  const body = new ReadableStream({ start: (controller) => controller.enqueue(piece), cancel: () => void (isCancelled = true) })
+  const pieces = client(scripted(new Response(body))).chat.completions.stream({ model: 'there/chat', messages: [] })
+  const first = await pieces.next()
+  const end = pieces.next().catch((error) => error)
+  await new Promise(setImmediate)
+  context.mock.timers.tick(599_999)
+  await new Promise(setImmediate)
+  const wasEarly = isCancelled
+  context.mock.timers.tick(1)
+  const error = await end
+
+  assert.equal(first.value.content, 'Hold')
+  assert.deepEqual([false, true, true], [wasEarly, isCancelled, error instanceof sdk.ChatInterrupted])
+  assert.match(error.message, /nothing was transferred for 600 s/)
+})
+
 test('waiting asks the service to hold its answer, and pauses by itself where it does not', async () => {
   const running = (headers) => reply(200, operation('running'), { 'Retry-After': '5', ...headers })
   const refused = reply(400, { error: { code: 'invalid_request', message: 'wait' } }, { 'Retry-After': '2' })

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 import soundfile
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from servers.service import RunningService
 from studio.browser import PASSWORD, Cookies, Person, person
@@ -27,6 +27,21 @@ DECODED_S = """async bytes => {
 PRESSED_AT_ONCE = """(slider, keys) => keys.forEach(
   key => slider.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true})))"""
 SETTLED_MS = 500
+PARTS = """async texts => {
+  const ids = []
+  for (const [i, text] of texts.entries()) {
+    const metadata = {group: 'parts', piece: String(i + 1), pieces: String(texts.length)}
+    const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
+    const body = JSON.stringify({model: 'fake/speech', parameters: {text}, metadata})
+    ids.push((await (await fetch('/web/v1/jobs', {method: 'POST', headers, body})).json()).id)
+  }
+  return ids
+}"""
+"""The jobs of a text of several parts."""
+LEFT = """([account, ids]) => localStorage.setItem(
+  `tenuto.draft.${account}.long`, JSON.stringify({model: 'fake/speech', ids}))"""
+"""What a page that was left before a long text was done has stored."""
+LONG = "() => Object.keys(localStorage).filter(place => place.endsWith('.long')).length"
 DRAFT = "page => Object.keys(localStorage).filter(place => place.startsWith('tenuto.draft.')).length"
 
 
@@ -196,6 +211,107 @@ def test_a_long_text_is_made_in_pieces_and_joined(visitor: Person, member: Cooki
     assert np.array_equal(whole, np.concatenate([samples for samples, _ in read]))
     assert np.array_equal(whole, lossless)
     assert {} == {form: s for form, s in decoded.items() if abs(s - len(whole) / rate) > 0.3}
+
+
+def test_parts_that_have_ended_are_made_again_only_if_somebody_asks(visitor: Person) -> None:
+    """P10. Two pages that are opened submit nothing: what failed or was cancelled waits for a button, and
+    what needs the operator's decision, or is in a state that nobody knows, is not submitted even by that."""
+    visitor.register("asker")
+    page = visitor.page
+    texts = ["[fake:raise] One.", "[fake:sleep=2] Two.", "Three.", "Four.", "Five."]
+    ids = page.evaluate(PARTS, texts)
+    visitor.ask("POST", f"/web/v1/jobs/{ids[1]}/cancel")
+    states = dict(zip(ids[2:], ("succeeded", "recovery_required", "suspended"), strict=True))
+    for one, state in zip(ids, ("failed", "cancelled", *["succeeded"] * 3), strict=True):
+        _wait_for(visitor, one, state)
+
+    def change(route: Route) -> None:
+        answer = route.fetch()
+        job = answer.json()
+        if state := states.get(job["id"]):
+            job |= {"state": state}
+        route.fulfill(response=answer, json=job)
+
+    for one in ids:
+        page.context.route(f"**/web/v1/jobs/{one}", change)
+    page.evaluate(LEFT, [_account(visitor), ids])
+    second = page.context.new_page()
+    for tab in (second, page):
+        tab.goto(f"{visitor.url}/speech")
+    for tab in (second, page):
+        expect(tab.locator(".result [role=alert]")).to_contain_text("4 parts did not succeed")
+    untouched = _parts(visitor)
+    page.wait_for_function(f"({LONG})() === 0")
+    page.get_by_role("button", name="Try these parts again").click()
+    expect(page.locator(".result [role=alert]")).to_contain_text("3 parts did not succeed")
+
+    assert ["1", "2", "3", "4", "5"] == untouched
+    assert ["1", "1", "2", "2", "3", "4", "5"] == _parts(visitor)
+
+
+def test_cancelling_a_long_text_stops_the_parts_that_are_on_their_way(visitor: Person) -> None:
+    """Of its parts, one is accepted, one is on its way and one is not submitted yet."""
+    visitor.register("canceller")
+    page = visitor.page
+    visitor.open("/speech")
+    page.get_by_label("Speed").fill("2")
+    wait, sentence = "[fake:sleep=30] ", "𠮷" * 20 + "。"
+    part = wait + sentence * ((MAX_BYTES - len(wait)) // len(sentence.encode()))
+    page.get_by_label("The text to speak").fill(part * 3)
+    held: list[Route] = []
+    page.route(
+        "**/web/v1/jobs",
+        lambda route: (
+            held.append(route)
+            if route.request.method == "POST" and '"piece":"2"' in (route.request.post_data or "")
+            else route.continue_()
+        ),
+    )
+    with page.expect_request(lambda request: '"piece":"2"' in (request.post_data or "")):
+        page.get_by_role("button", name="Generate", exact=True).click()
+    with page.expect_response("**/cancel"):
+        page.get_by_role("button", name="Cancel all parts").click()
+    held[0].continue_()
+    expect(page.locator(".result [role=alert]")).to_contain_text("3 parts did not succeed")
+    jobs = visitor.ask("GET", "/web/v1/jobs?kind=speech")[1]["data"]
+
+    assert {"1": "cancelled", "2": "cancelled"} == {job["metadata"]["piece"]: job["state"] for job in jobs}
+    assert 2 == len(jobs)
+
+
+def test_a_long_text_with_an_erased_part_is_not_made_again(visitor: Person) -> None:
+    """Nor asked for again: what the part was is gone, and so is the whole."""
+    visitor.register("eraser")
+    page = visitor.page
+    ids = page.evaluate(PARTS, ["One.", "[fake:raise] Two.", "Three."])
+    for one, state in zip(ids, ("succeeded", "failed", "succeeded"), strict=True):
+        _wait_for(visitor, one, state)
+    for one in ids[:2]:
+        visitor.ask("DELETE", f"/web/v1/jobs/{one}/content")
+    page.evaluate(LEFT, [_account(visitor), ids])
+    visitor.open("/speech")
+
+    expect(page.locator(".result [role=alert]")).to_contain_text("2 parts did not succeed")
+    expect(page.get_by_role("button", name="Try these parts again")).to_have_count(0)
+    page.wait_for_function(f"({LONG})() === 0")
+    assert ["1", "2", "3"] == _parts(visitor)
+
+
+def _account(somebody: Person) -> str:
+    return str(somebody.ask("GET", "/web/session")[1]["account"]["id"])
+
+
+def _parts(somebody: Person) -> list[str]:
+    """Which part of a text each job of speech is."""
+    jobs = somebody.ask("GET", "/web/v1/jobs?kind=speech&limit=100")[1]["data"]
+    return sorted(job["metadata"]["piece"] for job in jobs)
+
+
+def _wait_for(somebody: Person, job: str, state: str) -> None:
+    """Until the job is over, in the state that is expected."""
+    while (found := somebody.ask("GET", f"/web/v1/jobs/{job}?wait=10")[1]["state"]) in ("queued", "running"):
+        pass
+    assert state == found
 
 
 def test_a_part_of_a_sound_is_selected_played_and_saved(visitor: Person, member: Cookies) -> None:

@@ -1,11 +1,15 @@
 // A text on its way to sound: one job, or several for a text that is longer than one takes. Each piece is submitted under
 // a key of its own, so a lost answer never makes a second job, and the results are joined sample to sample.
 import { call, freshKey } from './http.ts'
-import { follow, isStopped, jobPath, requestOf, submit } from './jobs.ts'
+import { follow, isErased, isStopped, jobPath, requestOf, submit } from './jobs.ts'
 import { utf8Length } from './bytes.ts'
 import { joined } from './joining.ts'
 import { Preview } from './preview.svelte.ts'
 import { isFinal, type Job } from './types.ts'
+
+// Only these ends are certain to bring no result: one that needs the operator's decision may, and so may a state that is
+// not known here (P10).
+const REPEATABLE: readonly string[] = ['failed', 'cancelled']
 
 export class Speaking {
   /** One for each piece; null until it was accepted. */
@@ -22,6 +26,8 @@ export class Speaking {
   readonly #sizes: number[]
   readonly #stop = new AbortController()
   #ids: string[] = []
+  /** Somebody asked for an end while parts may still be on their way to the service. */
+  #isCancelled = false
 
   private constructor(model: string, works: (object | null)[], sizes: number[]) {
     this.#model = model
@@ -66,19 +72,30 @@ export class Speaking {
     return this.#works.length > 1
   }
 
-  /** The pieces that ended without a result. */
-  get failed(): Job[] {
-    return this.jobs.filter((job): job is Job => job !== null && isFinal(job.state) && job.state !== 'succeeded')
+  /** How many pieces have no result and get none by themselves: it failed, was cancelled or erased, or was never submitted. */
+  get missing(): number {
+    return this.jobs.filter((job) => (job === null ? this.#ids.length === 0 : isFinal(job.state) && !hasResult(job))).length
   }
 
-  /** All of it; also again, after a failure: what succeeded is kept, what failed is submitted under a new key. */
-  async run(): Promise<void> {
+  /** Whether some of them can be made again. Each is charged again, so a person has to ask for it. */
+  get canRepeat(): boolean {
+    return [...this.jobs.keys()].some((i) => this.#isRepeatable(i))
+  }
+
+  /** Whether a page that is loaded later has something to wait for: a piece that is being made, or the whole. */
+  get isUnfinished(): boolean {
+    return this.jobs.some((job) => job !== null && !isFinal(job.state)) || (this.missing === 0 && this.whole === null)
+  }
+
+  /** All of it. What failed or was cancelled is submitted again, under a new key, only if somebody asks for that. */
+  async run(isAsked = false): Promise<void> {
     this.isBusy = true
     this.problem = null
+    this.#isCancelled = false
     try {
       for (const [i, id] of this.#ids.entries()) this.#put(i, await call<Job>('GET', jobPath(id)))
       this.#ids = []
-      for (const [i, work] of this.#works.entries()) await this.#submit(i, work)
+      for (const i of this.jobs.keys()) if (!this.jobs[i] || (isAsked && this.#isRepeatable(i))) await this.#submit(i)
       const heard = this.#listen()
       // Leaving the page stops both; the one not awaited yet must not become an unhandled rejection.
       heard.catch(() => undefined)
@@ -93,8 +110,9 @@ export class Speaking {
     this.isBusy = false
   }
 
-  /** Asks the service to stop what has not ended. */
+  /** Asks the service to stop what has not ended; what was not submitted yet never is. */
   async cancel(): Promise<void> {
+    this.#isCancelled = true
     for (const job of this.jobs) if (job && !isFinal(job.state)) await call('POST', `${jobPath(job.id)}/cancel`)
   }
 
@@ -110,13 +128,22 @@ export class Speaking {
     this.silence()
   }
 
-  async #submit(i: number, work: object | null): Promise<void> {
-    const before = this.jobs[i]
-    if (before && !this.failed.includes(before)) return
+  async #submit(i: number): Promise<void> {
+    if (this.#isCancelled) return
+    const [before, work] = [this.jobs[i], this.#works[i]]
     const label = { group: this.group, piece: String(i + 1), pieces: String(this.#works.length) }
     const more = this.isLong ? { metadata: label } : {}
     const parameters = work ?? (before ? (await requestOf(before.id)).parameters : {})
-    this.#put(i, await submit(this.#model, parameters, [], more))
+    const job = await submit(this.#model, parameters, [], more)
+    this.#put(i, job)
+    // Asked for while it was on its way.
+    if (this.#isCancelled) await call('POST', `${jobPath(job.id)}/cancel`)
+  }
+
+  #isRepeatable(i: number): boolean {
+    const job = this.jobs[i]
+    if (!job) return this.#ids.length === 0
+    return REPEATABLE.includes(job.state) && !(this.#works[i] === null && isErased(job))
   }
 
   async #follow(i: number): Promise<void> {
@@ -134,12 +161,16 @@ export class Speaking {
 
   async #join(): Promise<void> {
     const artifacts = this.jobs.flatMap((job) => job?.artifacts.slice(0, 1) ?? [])
-    if (this.isLong && artifacts.length === this.jobs.length) this.whole = await joined(artifacts, this.#stop.signal)
+    if (this.isLong && this.missing === 0) this.whole = await joined(artifacts, this.#stop.signal)
   }
 
   #put(i: number, job: Job): void {
     this.jobs = this.jobs.with(i, job)
   }
+}
+
+function hasResult(job: Job): boolean {
+  return job.state === 'succeeded' && job.artifacts.length > 0 && !isErased(job)
 }
 
 function shareOf(job: Job | null): number {

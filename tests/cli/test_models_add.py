@@ -263,6 +263,24 @@ def test_the_operators_own_file_wins_key_by_key(tmp_path: Path) -> None:
     assert ("llama-gguf", "2", 1) == (settings.adapter.name, settings.adapter.revision, settings.threads)
 
 
+def test_a_removed_models_own_settings_stay_without_effect(operator: Operator, tmp_path: Path) -> None:
+    """They wait for the model to be added again: the service starts, and lists it as one that can be."""
+    own = tmp_path / "tenuto.toml"
+    own.write_text(f'[models."{ADDITION.model}"]\nthreads = 1\n')
+    table = operator.folder / "models" / f"{NAME}.toml"
+    table.parent.mkdir(parents=True)
+    table.write_text(
+        f'[models."{ADDITION.model}"]\nadapter = "llama-gguf"\nrevision = "1"\noptions = {{ path = "/x" }}\n'
+    )
+    configured = replace(operator, settings={"config": str(own), "cache": str(tmp_path / "cache")})
+    before = weights_in(configured)
+    removed = configured("admin", "models", "remove", NAME, "--yes")
+
+    assert "none needed" == before
+    assert 0 == removed.returncode, removed.stderr
+    assert f"1.1 GB: tenuto admin models add {NAME}" == weights_in(configured)
+
+
 def test_every_model_that_can_be_added_has_an_adapter_that_takes_its_table() -> None:
     """Each of the list: its engine ships, its options are the engine's, and its table has no faults."""
     from tenuto.catalog.additions import table_of as written

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from tenuto.bodies.chat import NEEDS
 from tenuto.catalog import adapters
+from tenuto.catalog.additions import additions
 from tenuto.catalog.kinds import CHAT, EMBEDDING, INTERFACES, is_known, kinds
 from tenuto.config import ModelSettings, OwnPrice, Price, Settings, UpstreamSettings
 from tenuto.engines.registry import CHAT_HONOURED, ENTRIES, EngineEntry
@@ -161,8 +162,12 @@ def _price(entry: EngineEntry, own: OwnPrice | None, faults: list[str]) -> Price
 
 
 def _unknown(settings: Settings) -> list[str]:
-    """Faults for tables of unknown models: a misspelt name would leave the model without its settings."""
+    """Faults for tables of unknown models: a misspelt name would leave the model without its settings.
+
+    A model that could be added is known: its settings stay when it is removed, and wait for it.
+    """
     ours = [entry.model for entry in ENTRIES]
+    addable = [one.model for one in additions().values()]
     faults, strangers = [], []
     for name, own in settings.models.items():
         if own.adapter is not None and adapters.offers(own.adapter.name, name):
@@ -170,7 +175,7 @@ def _unknown(settings: Settings) -> list[str]:
         brought = [key for key in ("adapter", "upstream", "composed_of") if getattr(own, key)]
         if name in ours and brought:
             faults.append(f'models."{name}": is Tenuto\'s own; rename the model that has {brought[0]}')
-        elif name not in ours and not brought:
+        elif name not in (*ours, *addable) and not brought:
             strangers.append(name)
     if strangers:
         faults.append(

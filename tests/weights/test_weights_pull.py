@@ -12,6 +12,7 @@ import pytest
 
 from tenuto.weights import Manifest, Stage, WeightsUnavailable, is_verified, pull, verify
 from tenuto.weights.downloads import bytes_below
+from tenuto.weights.pull import needed_bytes
 
 from .conftest import COMMIT, World, file_line
 
@@ -40,13 +41,13 @@ def model_in_two_parts(content: bytes = ONE + TWO) -> str:
     )
 
 
-def model_on_the_hub(content: bytes = ONE + TWO) -> str:
+def model_on_the_hub(content: bytes = ONE + TWO, name: str = "model") -> str:
     """A weight of one file that the hub alone has."""
     return (
-        f'[[weight]]\nname = "model"\nlicence = "MIT"\nupstream = "here"\nrevision = "1"\n'
+        f'[[weight]]\nname = "{name}"\nlicence = "MIT"\nupstream = "here"\nrevision = "1"\n'
         f"file = {file_line(content)}\n"
         f'[[weight.source]]\nfrom = "hub"\nrepository = "someone/weights"\nrevision = "{COMMIT}"\n'
-        'path = "model.bin"\n'
+        f'path = "{name}.bin"\n'
     )
 
 
@@ -128,6 +129,38 @@ def test_a_pull_goes_on_where_the_last_one_failed(world: World) -> None:
     place = pull_model(world, manifest)
 
     assert ONE + TWO == place.read_bytes()
+
+
+def test_a_pull_of_another_model_keeps_what_has_arrived(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole packages and halves of files: their own pull continues from there, and then removes them. They do
+    not lessen the space that the other model needs. What nobody has continued for weeks is removed.
+    """
+    monkeypatch.setattr("tenuto.weights.downloads.SILENCE_LIMIT_S", 0.2)
+    monkeypatch.setattr("tenuto.weights.downloads.TRIES", 1)
+    content = bytes(range(256)) * 12288
+    world.add_wheel("first", {"first/part.bin": ONE})
+    world.web.stalls_at = world.add_to_hub("large.bin", content)
+    place = world.add_to_hub("small.bin", VOICE)
+    hub = model_on_the_hub(content, "large") + model_on_the_hub(VOICE, "small")
+    manifest = Manifest.load(world.write_manifest(model_in_two_parts() + hub))
+    small = manifest.weights_for(["small"])
+    needed = needed_bytes(manifest, small, world.cache)
+    with pytest.raises(WeightsUnavailable):
+        pull(["model", "large"], world.cache, silent, manifest=manifest)
+    arrived = kept(world)
+    needed_beside = needed_bytes(manifest, small, world.cache)
+    pull(["small"], world.cache, silent, manifest=manifest)
+    kept_beside = kept(world)
+    long_ago = (world.cache / ".lock").stat().st_mtime - 29 * 24 * 3600
+    os.utime(world.cache / ".partial" / "carriers" / "pypi-first-1.0", (long_ago, long_ago))
+    pull(["large"], world.cache, silent, manifest=manifest)
+
+    assert [".part", "pypi-first-1.0"] == arrived == kept_beside
+    assert needed == needed_beside
+    assert ["", "bytes="] == [wanted[:6] for path, wanted in world.web.asked if path != place]
+    assert [] == kept(world)
 
 
 def test_a_killed_pull_is_resumed_in_the_middle_of_a_file(world: World) -> None:

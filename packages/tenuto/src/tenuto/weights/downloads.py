@@ -216,8 +216,8 @@ def _run(
 
 
 def bytes_below(folder: Path) -> int:
-    """The size of all files below the folder just now, while pip moves and removes things in it."""
-    total = 0
+    """The size of a file, or of all below a folder just now, while pip moves and removes things in it."""
+    total = folder.stat().st_size if folder.is_file() else 0
     # os.walk passes over a folder that vanishes under it; Path.rglob raises.
     for parent, _, files in os.walk(folder):
         for name in files:

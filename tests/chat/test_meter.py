@@ -51,7 +51,7 @@ def test_a_write_of_unknown_outcome_counts_once(database: Database) -> None:
     interrupted = LostAnswer(database)
 
     async def scenario() -> None:
-        meter = Meter(interrupted, Ids(lambda: NOW_MS), lambda: NOW_MS)  # type: ignore[arg-type]
+        meter = Meter(interrupted, Ids(lambda: NOW_MS), lambda: NOW_MS)
         meter.note(account_id, "key_1", "a/b", Usage(3, 4))
         while interrupted.writes < 2:
             await asyncio.sleep(0.01)

@@ -216,8 +216,9 @@ async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) ->
     failpoints.hit("voice.after_bytes")
 
     def add(tx: Transaction) -> Voice:
-        # An earlier try whose answer was lost may have made it.
-        if voices.exists(tx, account_id=caller.account_id, voice_id=voice_id):
+        if voices.exists(
+            tx, account_id=caller.account_id, voice_id=voice_id
+        ):  # by a try whose answer was lost
             return voices.get(tx, account_id=caller.account_id, voice_id=voice_id)
         check_quota(service.settings, tx, caller.account_id, blob.size_bytes)
         made = voices.create(

@@ -116,12 +116,7 @@ class Connection:
         self._answer_timeout_ms = answer_timeout_ms
         # Whoever waits for a lock so briefly tries again elsewhere: nothing is refused yet.
         self._is_hasty = lock_timeout_ms < LOCK_TIMEOUT_MS
-        self._session = psycopg.Connection.connect(
-            url,
-            autocommit=True,
-            application_name="tenuto",
-            **NETWORK,
-        )
+        self._session = psycopg.Connection.connect(url, autocommit=True, application_name="tenuto", **NETWORK)
         self._session.execute(_SETTINGS)
         self._session.execute(f"set lock_timeout = {lock_timeout_ms:d}".encode())
         version = self._session.info.server_version

@@ -83,8 +83,7 @@ class HostProcess:
         self.concurrency = 1
         # Set once the engine is loaded; None until then.
         self.info: dict[str, Any] | None = None
-        # How long its load took.
-        self.load_s = 0.0
+        self.load_s = 0.0  # How long its load took.
         self._drain_s = None if spec.spare_processes else DRAIN_S
         # A driver's engine may be on another machine; the driver is asked once to end it.
         self._ends_others = spec.ray is not None

@@ -208,7 +208,7 @@ async def _admit(call: Call, caller: Caller, upload: _Upload) -> Answer:
 
 
 async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) -> Answer:
-    service = call.service
+    service, account_id = call.service, caller.account_id
     voice_id, blob_id, now_ms = service.ids.new("voice"), service.ids.new("blob"), service.clock()
     wav, blob = await _beside(
         call, lambda: (rules.check_recording(content), service.blobs.write(blob_id, content))
@@ -216,15 +216,13 @@ async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) ->
     failpoints.hit("voice.after_bytes")
 
     def add(tx: Transaction) -> Voice:
-        if voices.exists(
-            tx, account_id=caller.account_id, voice_id=voice_id
-        ):  # by a try whose answer was lost
-            return voices.get(tx, account_id=caller.account_id, voice_id=voice_id)
-        check_quota(service.settings, tx, caller.account_id, blob.size_bytes)
+        if voices.exists(tx, account_id=account_id, voice_id=voice_id):  # by a try whose answer was lost
+            return voices.get(tx, account_id=account_id, voice_id=voice_id)
+        check_quota(service.settings, tx, account_id, blob.size_bytes)
         made = voices.create(
             tx,
             voice_id=voice_id,
-            account_id=caller.account_id,
+            account_id=account_id,
             kind="own",
             name=upload.name,
             languages=[],
@@ -234,11 +232,11 @@ async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) ->
             now_ms=now_ms,
         )
         failpoints.hit("voice.before_commit")
-        return voices.uploaded(tx, account_id=caller.account_id, voice_id=made)
+        return voices.uploaded(tx, account_id=account_id, voice_id=made)
 
     try:
         voice = await write_known_async(
-            service.database, add, account_id=caller.account_id, is_repeatable=upload.key is not None
+            service.database, add, account_id=account_id, is_repeatable=upload.key is not None
         )
         failpoints.hit("voice.after_commit")
     except Unavailable:

@@ -87,7 +87,7 @@ export class Tenuto extends Client<FileJob> {
   constructor(options: Omit<Options, 'journal'> & { journal?: JournalStore | string | null } = {}) {
     const { journal = journalFolder() } = options
     const store = typeof journal === 'string' ? new FileStore(journal) : journal
-    super({ sha256: nodeHash, ...options, ...credentials(options), journal: store }, (...made) => new FileJob(...made))
+    super({ sha256: nodeHash, fetch: unlimitedFetch, ...options, ...credentials(options), journal: store }, (...made) => new FileJob(...made))
   }
 }
 
@@ -203,6 +203,24 @@ function startOf(pid: number): string {
   } catch {
     return '0'
   }
+}
+
+// Where Node's fetch, which is undici, keeps what sends its requests; a proxy that a program sets stands there, too.
+const DISPATCHER = Symbol.for('undici.globalDispatcher.1')
+type Dispatcher = { dispatch: (options: object, ...handlers: unknown[]) => boolean }
+
+/**
+ * Node's fetch without its own limits of 300 s for the head of an answer and for each pause in its body: the client limits
+ * every request itself, and a chat may take longer. Where there is nothing to ask for that, it is fetch as it is.
+ */
+function unlimitedFetch(...[address, init]: Parameters<typeof fetch>): Promise<Response> {
+  // The first use of Response loads undici.
+  const usual = Response && (globalThis as { [DISPATCHER]?: Dispatcher })[DISPATCHER]
+  if (usual === undefined) return fetch(address, init)
+  const dispatcher: Dispatcher = {
+    dispatch: (options, ...handlers) => usual.dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, ...handlers),
+  }
+  return fetch(address, { ...init, dispatcher } as RequestInit)
 }
 
 function nodeHash(): Hash {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'node:test'
@@ -140,6 +141,29 @@ test('a streamed chat that falls silent is interrupted after ten minutes', async
   assert.equal(first.value.content, 'Hold')
   assert.deepEqual([false, true, true], [wasEarly, isCancelled, error instanceof sdk.ChatInterrupted])
   assert.match(error.message, /nothing was transferred for 600 s/)
+})
+
+test('in Node the limits of its own fetch do not end what the client still waits for', async (context) => {
+  const [name, newer] = [1, 2].map((version) => Symbol.for(`undici.globalDispatcher.${version}`))
+  const usual = await fetch('data:,').then(() => globalThis[name])
+  // What is 300 s otherwise; Node looks at it every second or less often.
+  const hasty = new (globalThis[newer] ?? usual).constructor({ headersTimeout: 100, bodyTimeout: 100 })
+  const server = createServer((request, answer) => {
+    if (request.url === '/v1/chat/completions') answer.write('data: {"choices":[{"delta":{"content":"Hold"}}]}\n\n')
+    setTimeout(() => answer.end(request.url === '/v1/models' ? '{"data":[]}' : 'data: [DONE]\n\n'), 2500)
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  globalThis[name] = hasty
+  context.after(() => (globalThis[name] = usual, server.closeAllConnections(), server.close()))
+  const made = new sdk.Tenuto({ baseUrl: `http://127.0.0.1:${server.address().port}`, apiKey: 'tn_key', journal: null, maxRetries: 0 })
+  const chat = async () => {
+    const contents = []
+    for await (const { content } of made.chat.completions.stream({ model: 'there/chat', messages: [] })) contents.push(content)
+    return contents
+  }
+  const plain = fetch(made.baseUrl, { dispatcher: hasty }).catch((error) => error.cause?.code)
+
+  assert.deepEqual([[], ['Hold'], 'UND_ERR_HEADERS_TIMEOUT'], await Promise.all([made.models.list(), chat(), plain]))
 })
 
 test('waiting asks the service to hold its answer, and pauses by itself where it does not', async () => {

@@ -5,7 +5,7 @@ import { events, follow, resultOf, segments, show, type SpokenSegment, type Wait
 import { readJson } from './json.ts'
 import type { Entry } from './journal.ts'
 import { readingOf, type Reading } from './submission.ts'
-import { isPending, type Artifact, type Event, type JobRequest, type LiveEvent, type Operation } from './types.ts'
+import type { Artifact, Event, JobRequest, LiveEvent, Operation } from './types.ts'
 
 type Signal = { signal?: AbortSignal }
 
@@ -131,7 +131,7 @@ export class Job {
 
   /** Waits, then returns the record of the result. */
   async artifact({ signal }: { signal?: AbortSignal | undefined } = {}): Promise<Artifact> {
-    if (isPending(this.state)) await this.wait({ signal })
+    await this.wait({ signal })
     return resultOf(this.operation, this.#kind)
   }
 

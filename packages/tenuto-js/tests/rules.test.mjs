@@ -310,6 +310,16 @@ test('resume gives the younger jobs whatever an older entry meets, then throws i
   }
 })
 
+test('a resumed job that had failed leaves the journal when its result is asked for', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  await client(scripted(queued()), { journal: folder }).speech.create('A', MODEL)
+  const failed = reply(200, operation('failed', { error: { code: 'engine_failed', message: 'why' } }))
+  const { value: job } = await client(scripted(failed), { journal: orphaned(folder) }).resume().next()
+
+  await assert.rejects(job.read(), sdk.JobFailed)
+  assert.deepEqual(readdirSync(folder), [])
+})
+
 test('resume stops at once at a service that does not answer, and when its signal says so', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
   const made = client(scripted(queued(), queued()), { journal: folder })

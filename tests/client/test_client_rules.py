@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 from email.utils import format_datetime
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from tenuto_client import (
     AsyncTenuto,
     ContentMismatch,
     GaveUpWaiting,
+    InvalidSetting,
     JobCancelled,
     JobError,
     JobFailed,
@@ -27,6 +29,7 @@ from tenuto_client import (
     ServiceUnreachable,
     Tenuto,
     UnknownState,
+    downloads,
 )
 
 CONTENT = "/v1/artifacts/artifact_01jd4k0f5t8x0z2b4d6f8h0k2m/content"
@@ -182,6 +185,27 @@ def test_a_damaged_download_is_downloaded_again_and_nothing_else(clock: VirtualC
 
     assert SOUND == path.read_bytes()
     assert [("POST", "/v1/jobs"), ("GET", f"/v1/jobs/{JOB}"), *[("GET", CONTENT)] * 4] == asked
+
+
+@pytest.mark.parametrize("form", [None, "mp3"])
+def test_a_download_replaces_nothing_but_a_file(
+    form: str | None, clock: VirtualClock, tmp_path: Path
+) -> None:
+    """A pipe stays one, whatever the form of the result; the job can be downloaded elsewhere."""
+    os.mkfifo(tmp_path / "pipe")
+    with (
+        ScriptedService([accepted(), succeeded(), content()]) as service,
+        client(service, clock) as tenuto,
+    ):
+        job = tenuto.speech.create("x", model="m")
+        with pytest.raises(InvalidSetting, match="pipe is not a regular file"):
+            job.download(tmp_path / "pipe", form=form)
+        with pytest.raises(InvalidSetting, match="pipe is not a regular file"):
+            downloads.write(tmp_path / "pipe", b"a transcript")
+        job.download(tmp_path / "x.wav")
+
+    assert (tmp_path / "pipe").is_fifo() and SOUND == (tmp_path / "x.wav").read_bytes()
+    assert ["pipe", "x.wav"] == sorted(path.name for path in tmp_path.iterdir())
 
 
 def test_a_download_that_breaks_off_goes_on_where_it_stopped(clock: VirtualClock, tmp_path: Path) -> None:

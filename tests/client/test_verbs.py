@@ -12,12 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from stat import S_IFCHR
 from typing import Any
 
 import pytest
 import soundfile
 
-from client.conftest import JOB, accepted, content, succeeded, told
+from client.conftest import JOB, SOUND, accepted, content, succeeded, told
 from client.test_sdk import sound
 from servers.callers import Caller
 from servers.receiver import Receiver
@@ -179,6 +180,67 @@ def test_a_conversation_survives_a_line_that_is_not_utf8(run: Run, monkeypatch: 
     code, _, err = run("chat", *MODEL, url="http://127.0.0.1:1")
 
     assert (0, "> stdin is not UTF-8 text\n> ") == (code, err.partition("quits\n")[2])
+
+
+@pytest.mark.parametrize("form", ["wav", "mp3"])
+@pytest.mark.parametrize("bytes_in_name", [205, 220, 255])
+def test_a_name_may_be_as_long_as_a_file_system_allows(run: Run, bytes_in_name: int, form: str) -> None:
+    """The temporary file beside it has a name of its own, which is short."""
+    name = "x" * (bytes_in_name - 4) + f".{form}"
+    body = content(media_type="audio/mpeg" if form == "mp3" else "audio/wav")
+    with ScriptedService([accepted(), succeeded(), body]) as service:
+        code, _, err = run("say", "x", *MODEL, "-o", name, url=service.url)
+
+    assert (0, [name], SOUND) == (code, [path.name for path in Path().iterdir()], Path(name).read_bytes()), (
+        err
+    )
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.mknod(path, S_IFCHR | 0o666, os.makedev(1, 3))])
+@pytest.mark.parametrize(
+    "line", [("say", "x", *MODEL), ("draw", "x", *MODEL), ("jobs", "download", JOB), ("voices", "show", "v")]
+)
+def test_a_pipe_or_a_device_is_not_replaced(
+    run: Run, line: tuple[str, ...], make: Callable[[str], None]
+) -> None:
+    """Refused before a job is submitted; a regular file would take its place."""
+    try:
+        make("special")
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    Path("link").symlink_to("special")
+    voice = Reply(200, {"data": [{"voice_id": "voice_1", "kind": "own", "name": "v"}]})
+    replies = [voice] if line[0] == "voices" else [succeeded()]
+    with ScriptedService(replies * 2) as service:
+        ended = [run(*line, "-o", name, url=service.url) for name in ("special", "link")]
+        sent = [asked for asked in service.asked if asked.method == "POST"]
+
+    assert [2, 2] == [code for code, _, _ in ended] and [] == sent
+    assert "special is not a regular file; use - for stdout" in ended[0][2]
+    assert not Path("special").is_file() and Path("link").is_symlink()
+
+
+def test_a_link_keeps_leading_to_its_file(run: Run) -> None:
+    """As with `cp`: the file has the result."""
+    Path("file.wav").write_bytes(b"")
+    Path("link.wav").symlink_to("file.wav")
+    with ScriptedService([accepted(), succeeded(), content()]) as service:
+        code, _, err = run("say", "x", *MODEL, "-o", "link.wav", url=service.url)
+
+    assert (0, True, SOUND) == (code, Path("link.wav").is_symlink(), Path("file.wav").read_bytes()), err
+
+
+@pytest.mark.parametrize("output", [(), ("-o", "a.wav")])
+def test_a_folder_that_takes_no_file_is_refused_before_any_work(
+    run: Run, monkeypatch: pytest.MonkeyPatch, output: tuple[str, ...]
+) -> None:
+    """Also the current one, and also for root, whom permissions do not stop."""
+    monkeypatch.chdir("/proc")
+    with ScriptedService([accepted(), succeeded(), content()]) as service:
+        code, _, err = run("say", "x", *MODEL, *output, url=service.url)
+
+        assert [] == service.asked
+    assert (2, "tenuto: /proc cannot be written\n") == (code, err)
 
 
 @pytest.mark.parametrize(

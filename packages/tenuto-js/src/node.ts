@@ -2,7 +2,7 @@
 // files, and Node's own SHA-256.
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
-import { mkdir, open, readdir, readFile, rename, rm, type FileHandle } from 'node:fs/promises'
+import { mkdir, open, readdir, readFile, rename, rm, stat, type FileHandle } from 'node:fs/promises'
 import * as fs from 'node:fs'
 import { homedir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -21,9 +21,10 @@ const DEFAULT_URL = 'http://127.0.0.1:8080'
 export class FileJob extends Job {
   /**
    * Waits, then saves the result under this path: complete and checked, or not at all. A failed download is retried; the
-   * job is not. Throws what `wait` does, ContentMismatch, and the system's errors.
+   * job is not. Throws what `wait` does, ContentMismatch, InvalidSetting, and the system's errors.
    */
   async download(path: string, how: Downloading = {}): Promise<string> {
+    await checkTarget(path)
     const artifact = await this.artifact(how)
     const partial = join(dirname(path), `${partialOf(path, this.id)}${me()}.part`)
     const file = await open(partial, 'w')
@@ -43,8 +44,18 @@ export class FileJob extends Job {
   }
 }
 
+/** Throws if a rename to this path would replace a device, a pipe or a folder. */
+async function checkTarget(path: string): Promise<void> {
+  const about = await stat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null
+    throw error
+  })
+  if (about && !about.isFile()) throw new InvalidSetting(`${path} is not a regular file`)
+}
+
+/** How a temporary file begins: hashed, since the path's own name may be as long as a name can be. */
 function partialOf(path: string, jobId: string): string {
-  return `.${basename(path)}.${jobId}.`
+  return `.${createHash('sha256').update(`${basename(path)}/${jobId}`).digest('hex').slice(0, 16)}.`
 }
 
 /** Removes what killed downloads of this job to this path left. */

@@ -1,7 +1,8 @@
 // The rules of the contract for clients, against a service by script: no network, no waiting.
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, renameSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, renameSync, statSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -247,6 +248,20 @@ test('a file is whole or not there; a stream fails before its end', async () => 
   assert.deepEqual(readFileSync(join(folder, 'good.wav')), SOUND)
   assert.deepEqual(Buffer.from(await new Response(streamed).arrayBuffer()), SOUND)
   await assert.rejects(new Response(await (await client(bad()).jobs.get(JOB)).stream()).arrayBuffer(), sdk.ContentMismatch)
+})
+
+test('a file may have any name that a file can have, and takes the place of nothing but a file', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const name = `${'x'.repeat(251)}.wav`
+  execFileSync('mkfifo', [join(folder, 'pipe')])
+  const service = scripted(succeeded(), content())
+  const job = await client(service).jobs.get(JOB)
+
+  await assert.rejects(job.download(join(folder, 'pipe')), sdk.InvalidSetting)
+  assert.equal(service.requests.length, 1)
+  await job.download(join(folder, name))
+  assert.deepEqual(readdirSync(folder).sort(), ['pipe', name])
+  assert.ok(statSync(join(folder, 'pipe')).isFIFO())
 })
 
 test('an entry is in the journal before anything is sent, without the key, until the result was read', async () => {

@@ -5,7 +5,6 @@ An interrupted download resumes; a mismatch makes it start over. No job is ever 
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 import queue
@@ -18,7 +17,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 from tenuto_client import pacing
-from tenuto_client.errors import ContentMismatch, Refused, ServiceUnreachable, utf8
+from tenuto_client.errors import ContentMismatch, InvalidSetting, Refused, ServiceUnreachable, utf8
 from tenuto_client.exchange import Link, call
 from tenuto_client.records import Artifact
 from tenuto_client.steps import Do, Flow, OnBytes, Pause, Request, path_of
@@ -122,7 +121,8 @@ class File(Memory):
     def __init__(self, artifact: Artifact, path: Path, job_id: str, on_bytes: OnBytes | None = None) -> None:
         super().__init__(artifact.size_bytes, artifact.sha256, artifact.media_type, on_bytes)
         self._path = path
-        self._partial = path.with_name(f".{path.name}.{file_name(job_id)}.{os.getpid()}{PARTIAL}")
+        check_target(path)
+        self._partial = path.with_name(f"{_stem(path, job_id)}.{os.getpid()}{PARTIAL}")
         self._file: FileIO | None = FileIO(self._partial, "wb")
         self._writer: BackgroundWriter | None = None
         self._pending_bytes = 0
@@ -265,16 +265,28 @@ def file_name(job_id: str) -> str:
     return quoted if len(quoted) <= MAX_NAME else hashlib.sha256(utf8(job_id)).hexdigest()
 
 
+def check_target(path: Path) -> None:
+    """Raises InvalidSetting if a rename to this path would replace a device, a pipe or a folder; OSError."""
+    if path.exists() and not path.is_file():
+        raise InvalidSetting(f"{path} is not a regular file")
+
+
+def _stem(path: Path, job_id: str = "") -> str:
+    """How temporary files for this path begin: hashed, since its name may be as long as a name can be."""
+    return f".{hashlib.sha256(os.fsencode(path.name) + b'/' + utf8(job_id)).hexdigest()[:16]}"
+
+
 def remove_partials(path: Path, job_id: str) -> None:
     """Remove temporary files left by killed downloads of this job to this path."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.{file_name(job_id)}.*{PARTIAL}"):
+    for left in path.parent.glob(f"{_stem(path, job_id)}.*{PARTIAL}"):
         with suppress(OSError):
             left.unlink()
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file: complete and on disk, or not at all. Raises OSError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    """Write a file: complete and on disk, or not at all. Raises InvalidSetting, OSError."""
+    check_target(path)
+    temporary = path.with_name(f"{_stem(path)}.{os.getpid()}{PARTIAL}")
     try:
         with temporary.open("wb") as file:
             file.write(content)

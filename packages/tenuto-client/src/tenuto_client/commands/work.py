@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -61,21 +62,35 @@ def purpose_of(verb: str, output: str | None, form: str = "", source: Path | Non
         purpose["form"] = form or (wanted if wanted and wanted != results.NATIVE[kind] else "")
         results.check(purpose["form"])
         purpose["file"] = str(writable(Path(output)))
+    else:
+        _check_folder(Path.cwd())
     if source is not None:
         purpose["source"] = str(source.resolve())
     return purpose
 
 
 def writable(path: Path) -> Path:
-    """The absolute path. Raises InvalidSetting, before any work, if no file can be written there."""
+    """The absolute path, through a link. Raises InvalidSetting, before any work, if no file can be there."""
     whole = expanded(path).absolute()
     if whole.is_dir():
         raise InvalidSetting(t("{path} is a folder; name a file in it", path=path))
-    if not whole.parent.is_dir():
-        raise InvalidSetting(t("{path}: no such folder", path=whole.parent))
-    if not os.access(whole.parent, os.W_OK):
-        raise InvalidSetting(t("{path} cannot be written", path=whole.parent))
+    if whole.exists() and not whole.is_file():
+        raise InvalidSetting(t("{path} is not a regular file; use - for stdout", path=path))
+    if whole.is_symlink():
+        whole = Path(os.path.realpath(whole))
+    _check_folder(whole.parent)
     return whole
+
+
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise InvalidSetting(t("{path}: no such folder", path=folder))
+    try:
+        # Permissions alone do not tell: a file system may be read-only or not take files.
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InvalidSetting(t("{path} cannot be written", path=folder)) from error
 
 
 def ask_before_replacing(console: Console, options: argparse.Namespace) -> None:

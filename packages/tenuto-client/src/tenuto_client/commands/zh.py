@@ -268,6 +268,7 @@ WORDS: dict[str, str] = {
     "{path}: the result is {form}; use {better}": "{path}：结果是 {form}；请改用 {better}",
     "{path}: no such folder": "{path}：没有这个文件夹",
     "{path} cannot be written": "{path} 不可写",
+    "{path} is not a regular file; use - for stdout": "{path} 不是普通文件；请用 - 输出到标准输出",
     "no voice has the name {name}; the voices are {names}": "没有叫 {name} 的音色；现有 {names}",
     "uploading": "正在上传",
     "List the voices that you can use.": "列出可用的音色。",

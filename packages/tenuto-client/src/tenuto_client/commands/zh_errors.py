@@ -216,6 +216,7 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ("{0} cannot be read, not even by ffmpeg: {1}", "{0} 无法读取，ffmpeg 也不行：{1}"),
     ("{0} cannot be read: {1}", "{0} 无法读取：{1}"),
     ("{0}: no such file", "{0}：没有这个文件"),
+    ("{0} is not a regular file", "{0} 不是普通文件"),
     (
         "converting recordings needs soundfile and soxr; without them, pass a 16-bit mono FLAC at 16 kHz",
         "转换录音需要 soundfile 和 soxr；没有它们时请提供 16 kHz、单声道、16 位的 FLAC",

@@ -1,13 +1,35 @@
-"""A pull beside a running service that cannot be started."""
+"""A pull beside a running service, or of a command: it cannot be started, or ends before its time."""
 
 import errno
+import os
+import select
+import signal
 import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from servers.service import TENUTO
 from tenuto.weights import background
+
+from .conftest import World
+
+WAIT_S = 60.0
+# From npm alone; which is a script that waits.
+WEIGHT = "kokoro-voices"
+BESIDE = """
+import sys, threading
+from pathlib import Path
+from tenuto.weights.background import BackgroundPull
+pull = BackgroundPull()
+pull.begin("a/model", [sys.argv[1]], Path(sys.argv[2]))
+sys.stdin.read(1)
+pull.stop()
+threading.Event().wait()
+"""
 
 
 def test_a_pull_that_cannot_be_started_does_not_count_as_running(
@@ -41,3 +63,40 @@ def test_a_pull_that_cannot_be_started_does_not_count_as_running(
     assert (None, None) == before
     assert ("b/model", "running") == (begun.model, begun.state)
     assert stopped is not None and stopped.state == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
+        ("beside", lambda process: os.write(process.stdin.fileno(), b"x")),
+        ("beside", lambda process: process.kill()),
+        ("pull", lambda process: process.send_signal(signal.SIGTERM)),
+        ("pull", lambda process: process.send_signal(signal.SIGHUP)),
+    ],
+    ids=["stopped", "its service killed", "SIGTERM", "SIGHUP"],
+)
+def test_what_downloads_for_a_pull_ends_with_it(
+    world: World, command: str, end: Callable[["subprocess.Popen[bytes]"], None]
+) -> None:
+    """npm and pip lead sessions of their own; however the pull ends, they do not go on downloading."""
+    pipe, npm = world.folder / "pipe", world.folder / "bin" / "npm"
+    os.mkfifo(pipe)
+    npm.parent.mkdir()
+    # What it starts holds the pipe too.
+    npm.write_text(f"#!/bin/sh\nexec 3> {pipe}\necho runs >&3\nsleep 600\n")
+    npm.chmod(0o755)
+    commands = {
+        "beside": [sys.executable, "-c", BESIDE, WEIGHT, str(world.cache)],
+        "pull": [TENUTO, "models", "pull", WEIGHT, "--data", str(world.folder / "data")],
+    }
+    variables = {"PATH": f"{npm.parent}:{os.environ['PATH']}", "TENUTO_CACHE": str(world.cache)}
+    process = subprocess.Popen(
+        commands[command], env=os.environ | variables, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    with process, pipe.open("rb", buffering=0) as reader:
+        assert b"runs\n" == reader.read(5)
+        end(process)
+        (readable, _, _) = select.select([reader], [], [], WAIT_S)
+        process.kill()
+
+    assert [reader] == readable, "npm was still running"

@@ -1,9 +1,11 @@
 """`tenuto admin models` and `models pull`: the models of this installation, and their weights."""
 
 import argparse
+import signal
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -149,8 +151,26 @@ def bring(names: Iterable[str], cache: Path, manifest: "Manifest") -> list[Path]
         if absent.get(weight.name):
             where = described(weight, weight.source[0], manifest)
             heading.append(f"  {weight.name}  {_mb(absent[weight.name])}  {where}")
-    with _Progress(heading, absent) as progress:
+    with _ending_in_order(), _Progress(heading, absent) as progress:
         return pull(sorted(names), cache, progress.on_progress, manifest=manifest)
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the pull as Ctrl-C does: pip and npm would survive us otherwise."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    # One that is ignored, as by nohup, or handled stays so.
+    ours = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _needed_weights(names: Iterable[str], settings: "Settings", manifest: "Manifest") -> list[str]:

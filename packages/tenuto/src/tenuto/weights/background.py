@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -85,9 +84,8 @@ class BackgroundPull:
             if self._progress is not None and self._progress.state == "running":
                 self._progress = replace(self._progress, state="stopped")
                 assert self._process is not None
-                # And whatever it started to download with: it leads a process group of its own.
-                with suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+                # It ends pip and npm first, which are in sessions of their own.
+                self._process.terminate()
             return self._progress
 
     def progress(self) -> Progress | None:
@@ -127,6 +125,7 @@ def main(arguments: Sequence[str]) -> int:
     from tenuto.weights.pull import WeightsUnavailable, pull
 
     os.nice(NICE)
+    signal.signal(signal.SIGTERM, lambda *_: _end())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     cache, *names = arguments
     # What a library may print must not reach the parent.
@@ -142,6 +141,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def _end_with_parent() -> None:
     sys.stdin.read()
+    _end()
+
+
+def _end() -> None:
+    """End at once, with whatever downloads for us."""
+    from tenuto.weights import downloads
+
+    downloads.end_all()
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

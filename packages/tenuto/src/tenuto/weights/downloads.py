@@ -313,15 +313,41 @@ def _continue(
     with urllib.request.urlopen(request, timeout=SILENCE_LIMIT_S) as response:
         # A server that does not support ranges sends the whole with a 200: then we start over.
         have = have if response.status == HTTPStatus.PARTIAL_CONTENT else 0
+        _refuse_other(url, response, have, size_bytes)
         with target.open("r+b" if have else "wb") as output:
             output.seek(have)
             while block := response.read(BLOCK_BYTES):
                 have += len(block)
                 if have > size_bytes:
+                    target.unlink()
                     raise SourceFailed(f"the server sends more than the {size_bytes} bytes expected")
                 output.write(block)
                 on_bytes(have)
                 if stop.is_set():
                     raise SourceFailed("the pull was stopped")
+        is_all_of_it = response.chunked and response.status == HTTPStatus.OK
+    if have < size_bytes and is_all_of_it:
+        target.unlink()
+        raise SourceFailed(f"{url} sends {have} bytes where {size_bytes} were expected")
     if have < size_bytes:
         raise ConnectionError(f"the connection ended after {have} of {size_bytes} bytes")
+
+
+def _refuse_other(url: str, response: http.client.HTTPResponse, have: int, size_bytes: int) -> None:
+    """SourceFailed unless this is the file from byte `have` on, as far as its headers say."""
+    kind, length, span = (
+        response.headers[name] for name in ("Content-Type", "Content-Length", "Content-Range")
+    )
+    wanted = f"bytes {have}-{size_bytes - 1}/"
+    is_page = length is None and (kind or "").startswith("text/html")
+    if (
+        not is_page
+        and length in (None, str(size_bytes - have))
+        and (response.status == HTTPStatus.OK or span in (None, f"{wanted}{size_bytes}", f"{wanted}*"))
+    ):
+        return
+    sent = "a page" if length is None else f"{length} bytes"
+    raise SourceFailed(
+        f"{url} sends {sent} ({kind}; {span or 'the whole'}) where {size_bytes - have} bytes were expected:"
+        " perhaps a mirror's or a login page; nothing was kept of it"
+    )

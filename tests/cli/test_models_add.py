@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from servers.command_lines import told
 from servers.hub import Hub, Repository, commit_of
 from servers.service import RunningService
 from tenuto.catalog.additions import additions, named
+from tenuto.cli import additions as command
+from tenuto.cli import run
 from tenuto.config import load
 from tenuto.errors import OperatorError, SettingsInvalid
 from tenuto.weights import default_cache
@@ -50,6 +53,17 @@ def adding(operator: Operator, hub: Hub, tmp_path: Path, monkeypatch: pytest.Mon
     for proxy in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(proxy, raising=False)
     return replace(operator, settings={"cache": str(tmp_path / "cache")})
+
+
+@pytest.fixture
+def add(adding: Operator, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The command in this process, where a test may replace what the engine answers: Paris."""
+    for name in [name for name in os.environ if name.startswith("TENUTO_")]:
+        monkeypatch.delenv(name)
+    for name, value in adding.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(command, "self_test", lambda *_: "Paris")
+    return lambda *options: run(["admin", "models", "add", NAME, "--yes", *options])
 
 
 def table_of(operator: Operator) -> Any:
@@ -243,6 +257,18 @@ def msgspec_replace(**changes: Any) -> Any:
     import msgspec
 
     return msgspec.structs.replace(ADDITION, **changes)
+
+
+def test_a_relative_interpreter_is_stored_as_an_absolute_path(
+    add: Callable[..., int], adding: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service may be started from any folder; a link stays one, as it is what names the environment."""
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / "python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+
+    assert 0 == add("--interpreter", "env/python")
+    assert f"{tmp_path}/env/python" == table_of(adding)["interpreter"]
 
 
 def test_the_operators_own_file_wins_key_by_key(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenuto.cli.common import say, table
@@ -27,9 +28,18 @@ def add(parser: Parser, name: str) -> None:
     parser.add_argument(
         "--interpreter",
         metavar="PYTHON",
+        type=python_path,
         help=t("look for installed engines in this Python (default: Tenuto's own)"),
     )
     parser.set_defaults(run=_list)
+
+
+def python_path(text: str) -> str:
+    """A Python by its name, or by its absolute path, as what reads the settings may run in another folder.
+
+    Links stay: by its link a Python knows its environment.
+    """
+    return str(Path(text).absolute()) if "/" in text else text
 
 
 def _list(options: argparse.Namespace, console: Console) -> int:

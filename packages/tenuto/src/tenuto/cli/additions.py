@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenuto.cli.adapters import toml
+from tenuto.cli.adapters import python_path, toml
 from tenuto.cli.common import json_line, report, tell
 from tenuto.cli.models import bring
 from tenuto.cli.options import add_location, location_of
@@ -55,7 +55,10 @@ def add(parser: Parser, name: str) -> None:
             help=t("the name of the licence, which you have read, if the model requires that"),
         )
         parser.add_argument(
-            "--interpreter", metavar="PYTHON", help=t("the Python that has the engine's libraries")
+            "--interpreter",
+            metavar="PYTHON",
+            type=python_path,
+            help=t("the Python that has the engine's libraries"),
         )
         parser.add_argument(
             "--update",

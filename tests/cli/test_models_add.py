@@ -31,6 +31,7 @@ ADDITION = additions()[NAME]
 FILE = ADDITION.repository[0].file
 REAL = "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"
 JUNK = b"This is no model. " * 100_000
+NEWER = b"Nor is this. " * 100_000
 TIMEOUT_S = 300
 
 
@@ -173,6 +174,90 @@ def test_what_the_first_download_pinned_later_ones_must_match(adding: Operator, 
     assert "404" in pinned.stderr
     assert commit_of("second") in updated.stderr
     assert "failed its test" in updated.stderr
+
+
+@pytest.fixture
+def update(add: Callable[..., int], hub: Hub, tmp_path: Path) -> Callable[..., int]:
+    """Adds the model, and then the hub has a second revision, which is taken by this command."""
+    assert 0 == add()
+    newer = tmp_path / "newer"
+    newer.write_bytes(NEWER)
+    hub.repositories[ADDITION.repository[0].repository] = Repository(commit_of("second"), large={FILE: newer})
+    return lambda: add("--update")
+
+
+def in_service(operator: Operator) -> tuple[str, bytes]:
+    """The revision of the table that enables the model, and the bytes that its engine loads."""
+    table = table_of(operator)
+    return table["revision"], Path(table["options"]["path"]).read_bytes()
+
+
+def weights_left(operator: Operator) -> list[str]:
+    return sorted(path.name for path in Path(operator.settings["cache"]).glob(f"{NAME}*"))
+
+
+def ends(error: BaseException) -> Callable[..., str]:
+    def end(*_: object) -> str:
+        raise error
+
+    return end
+
+
+@pytest.mark.parametrize(
+    ("code", "step", "error"),
+    [
+        (1, "self_test", command.SelfTestFailed("it gave no text")),
+        (130, "self_test", KeyboardInterrupt()),
+        (1, "bring", OperatorError("the network is lost")),
+    ],
+    ids=["failed its test", "interrupted in its test", "network lost"],
+)
+def test_an_update_that_does_not_pass_changes_nothing(
+    request: pytest.FixtureRequest, adding: Operator, code: int, step: str, error: BaseException
+) -> None:
+    """The model stays in service as it was, even after a pull; the next update that passes replaces it, and
+    leaves none of the weights before.
+    """
+    update = request.getfixturevalue("update")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(command, step, ends(error))
+        ended = update()
+    pulled = run(["models", "pull", ADDITION.model])
+    before = in_service(adding)
+    updated = update()
+
+    assert (code, 0) == (ended, pulled)
+    assert (commit_of("first")[:12], JUNK) == before
+    assert (0, commit_of("second")[:12], NEWER) == (updated, *in_service(adding))
+    assert 1 == len(weights_left(adding))
+    assert "verified" == weights_in(adding)
+    assert 0 == run(["admin", "models", "remove", NAME, "--yes"])
+    assert ([], None) == (weights_left(adding), table_of(adding))
+
+
+def test_an_update_without_new_weights_downloads_nothing(
+    update: Callable[..., int], adding: Operator, hub: Hub
+) -> None:
+    """Another commit with the same files: they keep their name, and the revision is the new one."""
+    hub.repositories[ADDITION.repository[0].repository].large[FILE].write_bytes(JUNK)
+    downloads = len(hub.downloads())
+
+    assert 0 == update()
+    assert (commit_of("second")[:12], JUNK) == in_service(adding)
+    assert downloads == len(hub.downloads())
+
+
+def test_a_model_in_service_stays_there_when_it_is_added_again_and_fails(
+    add: Callable[..., int], adding: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With another Python, in which its engine does not run."""
+    add()
+    before = table_of(adding)
+    monkeypatch.setattr(command, "self_test", ends(command.SelfTestFailed("it gave no text")))
+    (tmp_path / "python").symlink_to(sys.executable)
+
+    assert 1 == add("--interpreter", str(tmp_path / "python"))
+    assert before == table_of(adding)
 
 
 def test_wrong_bytes_are_refused_and_nothing_is_enabled(adding: Operator, hub: Hub) -> None:
@@ -318,12 +403,14 @@ def test_every_model_that_can_be_added_has_an_adapter_that_takes_its_table() -> 
 
     for one in additions().values():
         manifest = manifests.adapters()[one.engine]
-        source = HubSource(one.repository[0].repository, commit_of("x"), "{file}")
-        weight = Weight("w", one.licence.name, "x", commit_of("x"), (source,), file=File(1, "0" * 64))
+        weights = [
+            Weight("w", one.licence.name, "x", commit_of("x"), (source,), file=File(1, "0" * 64))
+            for source in [HubSource(each.repository, commit_of("x"), "{file}") for each in one.repository]
+        ]
         settings = Settings(folder=Path("x"))
         accepted = manifest.licence.name if manifest.licence.needs_acceptance else None
         interpreter = "python3" if manifest.own_interpreter else None
-        table = written(one, [weight], settings, interpreter=interpreter, accepted=accepted)
+        table = written(one, weights, settings, interpreter=interpreter, accepted=accepted)
         faults: list[str] = []
         offered = models(
             msgspec.structs.replace(

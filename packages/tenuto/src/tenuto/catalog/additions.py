@@ -9,6 +9,7 @@ model, which `config.load` reads. Downloads nothing and starts nothing.
 import difflib
 import functools
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -71,7 +72,7 @@ class Addition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     role: str | None = None
 
     def weight_name(self, repository: HubRepository) -> str:
-        """The name of that repository's weight in the cache."""
+        """The name of that repository's weight in the cache; an update's has digits of its hash too."""
         first = repository == self.repository[0]
         return self.name if first else f"{self.name}.{repository.option}"
 
@@ -127,11 +128,29 @@ def pin(settings: Settings, addition: Addition, weights: Sequence[Weight]) -> No
     write(_pin_file(settings, addition.name), msgspec.json.format(msgspec.json.encode(list(weights))))
 
 
+def is_new(settings: Settings, addition: Addition) -> bool:
+    """Whether nothing of it was pinned or enabled before, so that nothing can depend on its weights."""
+    files = _pin_file(settings, addition.name), table_file(settings, addition)
+    return not any(file.exists() for file in files)
+
+
 def manifest_of(settings: Settings) -> Manifest:
     """All weights: those of installed engines, and those that were pinned here."""
     weights = [weight for one in additions().values() for weight in pin_of(settings, one) or ()]
+    return shipped().joined(manifest_with(weights, settings))
+
+
+def manifest_with(weights: Sequence[Weight], settings: Settings) -> Manifest:
+    """These weights of models that were added."""
     by_name = {weight.name: weight for weight in weights}
-    return shipped().joined(Manifest(by_name, {}, dict.fromkeys(by_name, settings.folder)))
+    return Manifest(by_name, {}, dict.fromkeys(by_name, settings.folder))
+
+
+def weights_in(cache: Path, addition: Addition) -> list[str]:
+    """The names of its weights in the cache, those of updates included."""
+    first = "|".join(re.escape(addition.weight_name(one)) for one in addition.repository)
+    ours = re.compile(rf"({first})(\.[0-9a-f]{{12}})?")
+    return sorted(path.name for path in cache.glob(f"{addition.name}*") if ours.fullmatch(path.name))
 
 
 def table_of(
@@ -144,8 +163,8 @@ def table_of(
 ) -> dict[str, Any]:
     """The table `[models."…"]` of a model whose weights are in the cache."""
     paths = {
-        repository.option: str((settings.cache / addition.weight_name(repository)).absolute())
-        for repository in addition.repository
+        repository.option: str((settings.cache / weight.name).absolute())
+        for repository, weight in zip(addition.repository, weights, strict=True)
     }
     optional = {
         "interpreter": interpreter,

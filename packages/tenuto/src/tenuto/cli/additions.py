@@ -1,13 +1,14 @@
 """`tenuto admin models add` and `remove`: add a model by name, from a hub to a tested engine, or remove it.
 
 Adding is a series of repeatable steps: ask the hub, ask the operator, pin, download, test, enable. Whatever
-interrupts it, the same command continues. The model is offered from the next start on.
+interrupts it, the same command continues. The model is offered from the next start on. An update changes
+nothing of a model that works before its own weights have passed the test.
 """
 
 import argparse
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -130,11 +131,14 @@ def _add(options: argparse.Namespace, console: Console) -> int:
         _refuse_without_space(plan)
         if (code := _ask(plan, options, console)) is not None:
             return code
-        weights = plan.pinned or _pin(plan)
-        bring([weight.name for weight in weights], settings.cache, additions.manifest_of(settings))
+        weights = plan.pinned or _newest(plan)
+        names = [weight.name for weight in weights]
+        bring(names, settings.cache, additions.manifest_with(weights, settings))
         table = _table(plan, weights)
         answer = _tested(plan, table)
         additions.write(additions.table_file(settings, addition), _as_file(addition, table).encode())
+        additions.pin(settings, addition, weights)
+        _drop_weights(plan, but=names)
         report(_result(plan, console, state="added", self_test=answer))
     return 0
 
@@ -142,17 +146,18 @@ def _add(options: argparse.Namespace, console: Console) -> int:
 def _remove(options: argparse.Namespace, console: Console) -> int:
     """Disable the model and delete its weights; the pin stays."""
     from tenuto.catalog import additions
+    from tenuto.weights.downloads import bytes_below
 
     settings = location_of(options).settings()
     addition = additions.named(options.name)
     file = additions.table_file(settings, addition)
-    weights = additions.pin_of(settings, addition) or ()
-    places = [settings.cache / weight.name for weight in weights]
-    if not file.exists() and not any(place.exists() for place in places):
+    names = additions.weights_in(settings.cache, addition)
+    if not file.exists() and not names:
         raise OperatorError(f"{addition.name} is not added; tenuto admin models list shows what is")
-    size = sum(weight.size_bytes for weight in weights)
-    for weight, place in zip(weights, places, strict=True):
-        tell(f"{place}  {readable_size(weight.size_bytes)}")
+    sizes = {settings.cache / name: bytes_below(settings.cache / name) for name in names}
+    size = sum(sizes.values())
+    for place, size_bytes in sizes.items():
+        tell(f"{place}  {readable_size(size_bytes)}")
     if not options.yes:
         if not console.can_ask:
             console.error(t("nothing was removed: nobody is here to say yes; add --yes"))
@@ -163,8 +168,8 @@ def _remove(options: argparse.Namespace, console: Console) -> int:
         from tenuto.weights.cache import remove
 
         file.unlink(missing_ok=True)
-        for weight in weights:
-            remove(settings.cache, weight.name)
+        for name in names:
+            remove(settings.cache, name)
     described = {"name": addition.name, "model": addition.model, "state": "removed", "size_bytes": size}
     line = f"{addition.name} is removed; a service that is running lists {addition.model} until it restarts"
     report(json_line(described) if console.as_json else line)
@@ -292,18 +297,40 @@ def _ask(plan: _Plan, options: argparse.Namespace, console: Console) -> int | No
     return None
 
 
-def _pin(plan: _Plan) -> "tuple[Weight, ...]":
-    """Pin the commit, sizes and hashes of what the hub has now, for every later download."""
+def _newest(plan: _Plan) -> "tuple[Weight, ...]":
+    """The commit, sizes and hashes of what the hub has now, for every later download.
+
+    They are pinned at once for a new model, so that the next try continues with them. An update is pinned
+    once it has passed its test; until then its weights have names of their own, and the old ones stay.
+    """
     from tenuto.catalog import additions
     from tenuto.weights import hub
 
-    one = plan.addition
+    one, settings = plan.addition, plan.settings
     weights = tuple(
         hub.pinned(one.weight_name(repository), one.licence.name, listed, is_file=bool(repository.file))
         for repository, listed in zip(one.repository, plan.listings, strict=True)
     )
-    additions.pin(plan.settings, one, weights)
-    return weights
+    if additions.is_new(settings, one):
+        additions.pin(settings, one, weights)
+        return weights
+    names: dict[str, str] = {}
+    with suppress(OperatorError):  # A pin that cannot be read is replaced.
+        names = {weight.sha256: weight.name for weight in additions.pin_of(settings, one) or ()}
+    return tuple(
+        replace(weight, name=names.get(weight.sha256, f"{weight.name}.{weight.sha256[:12]}"))
+        for weight in weights
+    )
+
+
+def _drop_weights(plan: _Plan, but: list[str]) -> None:
+    """Remove the weights of the revisions before, and of updates that failed their test."""
+    from tenuto.catalog.additions import weights_in
+    from tenuto.weights.cache import remove
+
+    for name in weights_in(plan.settings.cache, plan.addition):
+        if name not in but:
+            remove(plan.settings.cache, name)
 
 
 def _table(plan: _Plan, weights: "tuple[Weight, ...]") -> dict[str, Any]:
@@ -346,7 +373,11 @@ def _tested(plan: _Plan, table: dict[str, Any]) -> str:
             raise SettingsInvalid("\n".join(faults))
         answer = self_test(models(settings)[name], settings)
     except (SelfTestFailed, SettingsInvalid) as error:
-        table_file(plan.settings, plan.addition).unlink(missing_ok=True)
+        if table_file(plan.settings, plan.addition).exists():
+            raise OperatorError(
+                f"{plan.addition.name} failed its test and stays as it was: {error.message}. What was"
+                " downloaded is kept: run the same command to test it again"
+            ) from error
         raise OperatorError(
             f"{plan.addition.name} failed its test and is not enabled: {error.message}. Its weights are kept:"
             f" run the same command to test it again, or tenuto admin models remove {plan.addition.name}"

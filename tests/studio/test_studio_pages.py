@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from servers.service import RunningService
 from studio.browser import PASSWORD, Cookies, Person, person
@@ -355,16 +355,12 @@ def test_several_recordings_keep_their_names_and_are_taken_up_again(
     visitor: Person, member: Cookies, tmp_path: Path
 ) -> None:
     """Each has its own result under its name; a stored one is recognised again without being sent again."""
-    tone = (8000 * np.sin(np.arange(16_000) / 20)).astype(np.int16)
     names = ["morning.flac", "一次会议.flac"]
-    for number, name in enumerate(names):
-        soundfile.write(
-            tmp_path / name, np.concatenate([tone[: 16_000 - number], np.zeros(8000, np.int16)]), RATE
-        )
+    files = _recordings(tmp_path, *names)
     visitor.become(member)
     visitor.open("/recognition")
     page = visitor.page
-    page.set_input_files("input[type=file]", [tmp_path / name for name in names])
+    page.set_input_files("input[type=file]", files)
     page.get_by_role("button", name="Recognise").press("Enter")
     results = [page.get_by_role("region", name=name) for name in names]
     for result in results:
@@ -384,6 +380,64 @@ def test_several_recordings_keep_their_names_and_are_taken_up_again(
     assert "一次会议.segment_text.vtt" == saved.value.suggested_filename
     assert [f"{visitor.url}/web/v1/jobs"] == sent
     assert jobs[0]["input_artifact_ids"] == jobs[2]["input_artifact_ids"] != jobs[1]["input_artifact_ids"]
+
+
+def test_every_recording_is_sent_once(visitor: Person, tmp_path: Path) -> None:
+    """A second click while the first is on its way sends nothing; what was chosen before other files stays in
+    sight and is sent; what was stopped before its turn is not; nor is what waits when the page is left."""
+    visitor.register("sender")
+    visitor.open("/recognition")
+    page = visitor.page
+    held = _hold(page, "**/web/v1/input-artifacts")
+    go = page.get_by_role("button", name="Recognise", exact=True)
+    page.set_input_files("input[type=file]", _recordings(tmp_path, "a.flac", "b.flac", "c.flac"))
+    with page.expect_request("**/web/v1/input-artifacts"):
+        go.click()
+    expect(go).to_be_disabled()
+    page.locator("form.panel").evaluate("form => form.requestSubmit()")
+    page.set_input_files("input[type=file]", _recordings(tmp_path, "d.flac"))
+    go.click()
+    expect(page.get_by_text("Waiting until the recordings before it are sent")).to_have_count(3)
+    page.get_by_role("region", name="c.flac").get_by_role("button", name="Cancel").click()
+    held[0].continue_()
+    for name in ("a.flac", "b.flac", "d.flac"):
+        expect(page.get_by_role("region", name=name).locator(".transcripts ol li").first).to_be_visible()
+    shown = page.locator("section.result h2").all_inner_texts()
+    sent = _titles(visitor)
+    _hold(page, "**/web/v1/input-artifacts")
+    page.set_input_files("input[type=file]", _recordings(tmp_path, "e.flac", "f.flac"))
+    with page.expect_request("**/web/v1/input-artifacts"):
+        go.click()
+    page.get_by_role("link", name="Jobs").first.click()
+    visitor.settle()
+
+    assert ["a.flac", "b.flac", "d.flac"] == sent == sorted(shown)
+    assert sent == _titles(visitor)
+
+
+def _recordings(folder: Path, *names: str) -> list[Path]:
+    """A second of a tone and half a second of silence, each a sample shorter than the one before."""
+    tone = (8000 * np.sin(np.arange(RATE) / 20)).astype(np.int16)
+    for number, name in enumerate(names):
+        soundfile.write(
+            folder / name, np.concatenate([tone[: RATE - number], np.zeros(8000, np.int16)]), RATE
+        )
+    return [folder / name for name in names]
+
+
+def _hold(page: Page, path: str) -> list[Route]:
+    """The page's next request of a path, once it is made; it does not go on by itself."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(path, hold, times=1)
+    return held
+
+
+def _titles(somebody: Person) -> list[str]:
+    return sorted(job["title"] for job in somebody.ask("GET", "/web/v1/jobs?kind=recognition")[1]["data"])
 
 
 def test_a_recording_of_several_parts_says_how_far_it_is(

@@ -55,6 +55,8 @@ export class Intake {
   }
 
   #enter(stage: Stage, total: number): void {
+    // Not every step hears it while it runs.
+    this.#stop.signal.throwIfAborted()
     this.stage = stage
     this.done = 0
     this.total = total
@@ -72,7 +74,11 @@ export class Take {
   fault = $state<Unusable | null>(null)
   problem = $state.raw<unknown>(null)
   isBegun = $state(false)
+  /** Whether it waits until those before it are sent. */
+  isQueued = $state(false)
   #source: File | Stored
+  #model = ''
+  #parameters: object = {}
   #stop = new AbortController()
 
   constructor(source: File | Stored) {
@@ -94,16 +100,25 @@ export class Take {
     return this.#source instanceof File ? { file: this.name } : { file: this.name, input: this.#source.id }
   }
 
-  /** From the disk to an accepted job; `follow` then watches it. */
-  async begin(model: string, parameters: object): Promise<void> {
-    this.isBegun = true
+  /** Its turn will come; until it has failed or was stopped it cannot be chosen again. */
+  queue(model: string, parameters: object): void {
+    this.#model = model
+    this.#parameters = parameters
+    this.isBegun = this.isQueued = true
     this.fault = null
     this.problem = null
+    this.#stop = new AbortController()
+  }
+
+  /** From the disk to an accepted job, unless it was stopped in the queue; `follow` then watches it. */
+  async begin(): Promise<void> {
+    if (!this.isQueued) return
+    this.isQueued = false
     try {
       if (this.#source instanceof File) {
         this.intake = new Intake()
-        this.job = await this.intake.run(this.#source, model, parameters)
-      } else this.job = await submit(model, parameters, [this.#source.id])
+        this.job = await this.intake.run(this.#source, this.#model, this.#parameters)
+      } else this.job = await submit(this.#model, this.#parameters, [this.#source.id])
     } catch (error) {
       this.#end(error)
     }
@@ -121,6 +136,7 @@ export class Take {
 
   /** Stops converting, sending and watching; a job that was accepted goes on. */
   stop(): void {
+    if (this.isQueued) this.isBegun = this.isQueued = false
     this.#stop.abort()
     this.intake?.stop()
   }

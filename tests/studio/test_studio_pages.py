@@ -561,10 +561,98 @@ def test_a_message_is_written_again_and_an_answer_made_again(visitor: Person, me
     expect(page.get_by_role("button", name="Answer again")).to_be_visible()
 
 
+def test_undo_before_the_first_word_loses_no_turn(visitor: Person) -> None:
+    """A message was changed, and no answer has come yet: all is as it was, on the page and in the browser."""
+    visitor.register("undoer")
+    page = visitor.page
+    visitor.open("/chat")
+    _say(visitor, "First question.")
+    _say(visitor, "Second question.")
+    before = page.locator(".turn .words").all_inner_texts()
+    _hold(page, "**/web/v1/chat/completions")
+    page.get_by_role("button", name="Edit").last.click()
+    page.get_by_role("textbox", name="Edit").fill("Another question.")
+    with page.expect_request("**/web/v1/chat/completions"):
+        page.get_by_role("textbox", name="Edit").press("Enter")
+    page.get_by_role("button", name="Undo").last.click()
+    expect(page.locator(".talk")).to_have_attribute("aria-busy", "false")
+    shown = page.locator(".turn .words").all_inner_texts()
+    page.reload()
+    expect(page.locator(".turn")).to_have_count(4)
+
+    assert 4 == len(before)
+    assert before == shown == page.locator(".turn .words").all_inner_texts()
+
+
+def test_a_changed_message_that_is_not_answered_replaces_nothing(visitor: Person, member: Cookies) -> None:
+    """The conversation stays, on the page and in the browser; the words can be sent again, and so can those
+    that were being written."""
+    visitor.become(member)
+    page = visitor.page
+    visitor.open("/chat")
+    _say(visitor, "First question.")
+    _say(visitor, "Second question.")
+    before = page.locator(".turn .words").all_inner_texts()
+    refused = {"error": {"code": "insufficient_balance", "message": "Too little.", "request_id": "req_1"}}
+    page.route("**/web/v1/chat/completions", lambda route: route.fulfill(status=403, json=refused))
+    page.get_by_label("Message").fill("A third one.")
+    page.get_by_role("button", name="Edit").first.click()
+    page.get_by_role("textbox", name="Edit").fill("Another question.")
+    page.get_by_role("textbox", name="Edit").press("Enter")
+    expect(page.locator(".say [role=alert]")).to_be_visible()
+    expect(page.get_by_label("Message")).to_have_value("Another question.\nA third one.")
+    shown = page.locator(".turn .words").all_inner_texts()
+    page.reload()
+    expect(page.locator(".turn").first).to_be_visible()
+
+    assert before == shown == page.locator(".turn .words").all_inner_texts()
+
+
+def test_two_tabs_lose_no_turn_of_a_conversation(visitor: Person) -> None:
+    """What the other tab has added is taken over before a message, and stays if it comes during an answer;
+    a message is not changed in a conversation that the other tab has continued meanwhile."""
+    visitor.register("two-tabs")
+    first = visitor.page
+    visitor.open("/chat")
+    _say(visitor, "One.")
+    second = first.context.new_page()
+    second.goto(first.url)
+    expect(second.locator(".turn")).to_have_count(2)
+    _send(second, "Two.")
+    expect(second.locator(".turn.assistant footer")).to_have_count(2)
+    with first.expect_request("**/web/v1/chat/completions") as request:
+        _send(first, "Three.")
+    expect(first.locator(".turn.assistant footer")).to_have_count(3)
+    asked = [turn["content"] for turn in request.value.post_data_json["messages"] if turn["role"] == "user"]
+    held = _hold(first, "**/web/v1/chat/completions")
+    with first.expect_request("**/web/v1/chat/completions"):
+        _send(first, "Four.")
+    _send(second, "Five.")
+    expect(second.locator(".turn.assistant footer")).to_have_count(4)
+    held[0].continue_()
+    expect(first.locator(".turn.assistant footer")).to_have_count(5)
+    second.get_by_role("button", name="Edit").first.click()
+    second.get_by_role("textbox", name="Edit").fill("Another.")
+    second.get_by_role("textbox", name="Edit").press("Enter")
+    expect(second.get_by_label("Message")).to_have_value("Another.")
+    expect(second.get_by_text("continued in another tab")).to_be_visible()
+    first.reload()
+    expect(first.locator(".turn.assistant footer")).to_have_count(5)
+
+    assert ["One.", "Two.", "Three."] == asked
+    said = first.locator(".turn.user .words").all_inner_texts()
+    assert ["One.", "Two.", "Three.", "Four.", "Five."] == said
+    assert said == second.locator(".turn.user .words").all_inner_texts()
+
+
+def _send(page: Page, words: str) -> None:
+    page.get_by_label("Message").fill(words)
+    page.get_by_label("Message").press("Enter")
+
+
 def _say(somebody: Person, words: str) -> None:
     """A message and its whole answer."""
     answers = somebody.page.locator(".turn.assistant footer")
     before = answers.count()
-    somebody.page.get_by_label("Message").fill(words)
-    somebody.page.get_by_label("Message").press("Enter")
+    _send(somebody.page, words)
     expect(answers).to_have_count(before + 1)

@@ -15,7 +15,10 @@ export type Conversation = {
   createdAt: number
   changedAt: number
 }
+/** Turns that another tab has stored, and where they belong. */
+export type Added = { at: number; turns: Said[] }
 
+const NONE: Added = { at: 0, turns: [] }
 const STORE = 'conversations'
 const TITLE_CHARACTERS = 60
 const opened = new Map<string, Conversations>()
@@ -55,6 +58,13 @@ export function markdownOf(one: Conversation, names: { user: string; assistant: 
   return `${[`# ${one.title}`, one.model, ...system, ...turns].filter((part) => part !== '').join('\n\n')}\n`
 }
 
+/** What is stored of a conversation beyond the turns that it has in common with this copy of it. */
+function addedTo(turns: readonly Said[], stored: readonly Said[]): Added {
+  const isCommon = (turn: Said, i: number): boolean => turns[i]?.role === turn.role && turns[i].content === turn.content
+  const at = stored.findIndex((turn, i) => !isCommon(turn, i))
+  return at < 0 ? NONE : { at, turns: stored.slice(at) }
+}
+
 /** All conversations of one account, the last changed first. */
 export class Conversations {
   list = $state.raw<readonly Conversation[]>([])
@@ -85,11 +95,33 @@ export class Conversations {
     return this.list.find((one) => one.id === id)
   }
 
-  /** Keeps a conversation as it is now. */
-  async keep(changed: Conversation): Promise<void> {
-    const others = this.list.filter((one) => one.id !== changed.id)
-    this.list = [changed, ...others].sort((one, other) => other.changedAt - one.changedAt)
-    if (this.isKept) await this.#try(() => this.#ask('readwrite', (store) => store.put(changed)))
+  /** A conversation as another tab has stored it since this copy of it; null where none has. */
+  async newer({ id, changedAt }: Conversation): Promise<Conversation | null> {
+    let stored: Conversation | undefined
+    if (this.isKept) await this.#try(async () => void (stored = await this.#ask('readonly', (store) => store.get(id))))
+    return stored && stored.changedAt > changedAt ? stored : null
+  }
+
+  /**
+   * Keeps a conversation as it is now; `since` is the moment at which it was last read or kept. Turns that another tab has
+   * stored after it stay: they are put into it, and returned.
+   */
+  async keep(changed: Conversation, since = changed.changedAt): Promise<Added> {
+    let added = NONE
+    this.#show(changed)
+    const join = (stored: Conversation | undefined): Conversation => {
+      if (stored && stored.changedAt > since) added = addedTo(changed.turns, stored.turns)
+      return { ...changed, turns: changed.turns.toSpliced(added.at, 0, ...added.turns) }
+    }
+    if (this.isKept) {
+      await this.#try(() => this.#ask('readwrite', (store) => {
+        const stored: IDBRequest<Conversation | undefined> = store.get(changed.id)
+        stored.onsuccess = () => void store.put(join(stored.result))
+        return stored
+      }))
+    }
+    if (added.turns.length > 0) this.#show(join(undefined))
+    return added
   }
 
   async remove(id: string): Promise<void> {
@@ -108,6 +140,11 @@ export class Conversations {
     set(this.#off, !isKept)
     if (!isKept) return this.#try(() => this.#ask('readwrite', (store) => store.clear()))
     for (const one of this.list) await this.#try(() => this.#ask('readwrite', (store) => store.put(one)))
+  }
+
+  #show(changed: Conversation): void {
+    const others = this.list.filter((one) => one.id !== changed.id)
+    this.list = [changed, ...others].sort((one, other) => other.changedAt - one.changedAt)
   }
 
   async #try(act: () => Promise<unknown>): Promise<void> {

@@ -129,6 +129,32 @@ def test_many_jobs_are_saved_and_erased_at_once(visitor: Person, member: Cookies
     assert [False, True, False] == states
 
 
+def test_a_result_that_cannot_be_had_keeps_no_other_from_being_saved(
+    visitor: Person, member: Cookies
+) -> None:
+    """The archive has the others, and the page says what is wrong with the one."""
+    visitor.become(member)
+    visitor.open("/jobs")
+    page = visitor.page
+    ids = made(visitor, 3, "gap")
+    job = visitor.ask("GET", f"/web/v1/jobs/{ids[1]}")[1]
+    gone = {"error": {"code": "erased", "message": "It is gone.", "request_id": "req_1"}}
+    page.route(
+        f"**/artifacts/{job['artifacts'][0]['id']}/content",
+        lambda route: route.fulfill(status=410, json=gone),
+    )
+    visitor.open("/jobs?label=chapter%3Dgap")
+    expect(page.get_by_role("checkbox", name=re.compile("^Choose: gap"))).to_have_count(3)
+    page.get_by_label("Select all shown").check()
+    with page.expect_download() as archive:
+        page.get_by_role("button", name="Download", exact=True).click()
+    with zipfile.ZipFile(io.BytesIO(Path(archive.value.path()).read_bytes())) as files:
+        saved = files.namelist()
+
+    expect(page.get_by_role("alert")).to_contain_text("The content was erased.")
+    assert {f"gap {n} {ids[n][-8:]}.png" for n in (0, 2)} == set(saved)
+
+
 def test_a_long_list_goes_on_by_itself(browser: Browser, fake_house: RunningService, member: Cookies) -> None:
     """At its end the next page is read; what is there stays, in order and once, when a new job comes."""
     with person(browser, fake_house.url) as somebody:

@@ -13,10 +13,14 @@ const MOST_BYTES = 1 << 30
 /** Called before each: it is the n-th of so many. */
 type Tell = (n: number, total: number) => void
 
-/** Saves the results of the jobs, several as ZIP archives of at most a gibibyte; each was what the service promised. */
+/**
+ * Saves the results of the jobs, several as ZIP archives of at most a gibibyte; each was what the service promised. What
+ * failed first is thrown, after all others were saved.
+ */
 export async function saveAll(jobs: Job[], tell: Tell, signal: AbortSignal): Promise<number> {
   const results = jobs.flatMap((job) => job.artifacts.map((artifact) => ({ job, artifact })))
   let [entries, bytes, archives]: [Entry[], number, number] = [[], 0, 0]
+  const problems: unknown[] = []
   const finish = async (): Promise<void> => {
     archives += 1
     save(await zipOf(entries), archives === 1 ? 'tenuto.zip' : `tenuto-${archives}.zip`)
@@ -27,13 +31,16 @@ export async function saveAll(jobs: Job[], tell: Tell, signal: AbortSignal): Pro
       await finish()
       ;[entries, bytes] = [[], 0]
     }
-    const content = await download(artifact, signal)
+    const content = await download(artifact, signal).catch((error: unknown) => void problems.push(error))
+    signal.throwIfAborted()
+    if (!content) continue
     bytes += artifact.size_bytes
     entries.push({ name: fileName(job, artifact), content, at: new Date((job.finished_at ?? job.created_at) * 1000) })
   }
   const [only] = entries
-  if (results.length === 1) save(only!.content, only!.name)
+  if (only && results.length === 1) save(only.content, only.name)
   else if (only) await finish()
+  if (problems.length) throw problems[0]
   return results.length
 }
 

@@ -2,6 +2,7 @@
 again, a key that ends, an account by invitation, problems that say what to do."""
 
 import io
+import json
 import re
 from pathlib import Path
 
@@ -623,7 +624,8 @@ def test_two_tabs_lose_no_turn_of_a_conversation(visitor: Person) -> None:
     with first.expect_request("**/web/v1/chat/completions") as request:
         _send(first, "Three.")
     expect(first.locator(".turn.assistant footer")).to_have_count(3)
-    asked = [turn["content"] for turn in request.value.post_data_json["messages"] if turn["role"] == "user"]
+    sent = json.loads(request.value.post_data or "")
+    asked = [turn["content"] for turn in sent["messages"] if turn["role"] == "user"]
     held = _hold(first, "**/web/v1/chat/completions")
     with first.expect_request("**/web/v1/chat/completions"):
         _send(first, "Four.")

@@ -167,7 +167,6 @@ def _unknown(settings: Settings) -> list[str]:
     A model that could be added is known: its settings stay when it is removed, and wait for it.
     """
     ours = [entry.model for entry in ENTRIES]
-    addable = [one.model for one in additions().values()]
     faults, strangers = [], []
     for name, own in settings.models.items():
         if own.adapter is not None and adapters.offers(own.adapter.name, name):
@@ -175,7 +174,7 @@ def _unknown(settings: Settings) -> list[str]:
         brought = [key for key in ("adapter", "upstream", "composed_of") if getattr(own, key)]
         if name in ours and brought:
             faults.append(f'models."{name}": is Tenuto\'s own; rename the model that has {brought[0]}')
-        elif name not in (*ours, *addable) and not brought:
+        elif name not in ours and not brought and not _can_be_added(name):
             strangers.append(name)
     if strangers:
         faults.append(
@@ -183,3 +182,7 @@ def _unknown(settings: Settings) -> list[str]:
             " adapter or upstream"
         )
     return faults
+
+
+def _can_be_added(model: str) -> bool:
+    return any(one.model == model for one in additions().values())

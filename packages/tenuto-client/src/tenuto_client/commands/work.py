@@ -87,7 +87,7 @@ def _check_folder(folder: Path) -> None:
         raise InvalidSetting(t("{path}: no such folder", path=folder))
     try:
         # Permissions alone do not tell: a file system may be read-only or not take files.
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".tenuto-"):
             pass
     except OSError as error:
         raise InvalidSetting(t("{path} cannot be written", path=folder)) from error

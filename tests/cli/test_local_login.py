@@ -130,7 +130,7 @@ def test_who_lacks_credit_is_told_once_what_is_needed_and_the_operator_how(own: 
     first = run("login", "--local")
     account = own.command_json("admin", "accounts", "list")[0]
     own.command("admin", "accounts", "credit", account["name"], "-20")
-    refused = run("draw", "a red circle", "-o", os.devnull)
+    refused = run("draw", "a red circle", "-o", str(own.folder / "circle.png"))
     remedy = refused.stderr.partition("→ tenuto ")[2].strip()
     credited = run(*shlex.split(remedy))
 

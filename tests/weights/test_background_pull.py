@@ -90,9 +90,12 @@ def test_what_downloads_for_a_pull_ends_with_it(
         "pull": [TENUTO, "models", "pull", WEIGHT, "--data", str(world.folder / "data")],
     }
     variables = {"PATH": f"{npm.parent}:{os.environ['PATH']}", "TENUTO_CACHE": str(world.cache)}
+    # Whoever runs the tests may ignore it, as `nohup` does, and a process inherits that.
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     process = subprocess.Popen(
         commands[command], env=os.environ | variables, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
+    signal.signal(signal.SIGHUP, before)
     with process, pipe.open("rb", buffering=0) as reader:
         assert b"runs\n" == reader.read(5)
         end(process)

@@ -373,6 +373,8 @@ def test_several_recordings_keep_their_names_and_are_taken_up_again(
     sent = []
     page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
     results[0].get_by_role("button", name="Again with other settings").click()
+    # Its settings are read first, and would replace those that are chosen before.
+    expect(page.get_by_role("button", name="Recognise", exact=True)).to_be_enabled()
     page.locator("#language").select_option("ja")
     page.get_by_role("button", name="Recognise").click()
     expect(page.get_by_text("fake/word-timestamps · Japanese")).to_be_visible()

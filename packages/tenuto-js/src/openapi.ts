@@ -2266,7 +2266,7 @@ export interface components {
         Unavailable: {
             headers: {
                 "x-request-id": components["headers"]["RequestId"];
-                /** @description The database was lost during the commit of an act without a key; look whether it was done. */
+                /** @description The database was lost during the commit of an act without a key; check whether it was done. */
                 "x-should-retry"?: "false";
                 "Retry-After": components["headers"]["RetryAfterAlways"];
                 [name: string]: unknown;

@@ -206,7 +206,7 @@ class CommitUnknown(Unavailable):
 
 
 class ActUnknown(CommitUnknown):
-    """The database was lost during the commit; look whether this was done before you send it again."""
+    """The database was lost during the commit; check whether this was done before you send it again."""
 
 
 class ModelUnavailable(Unavailable):

@@ -76,9 +76,8 @@ class Uploads:
         blocks = _Blocks(asyncio.get_running_loop())
         try:
             task = asyncio.get_running_loop().run_in_executor(self.threads, blocks.carry, work)
-        except (
-            RuntimeError
-        ):  # No thread can be started; the pool keeps the work for a later one all the same.
+        except RuntimeError:
+            # No thread can be started, but the pool keeps the work for a later one.
             blocks.abandon()
             raise
         try:

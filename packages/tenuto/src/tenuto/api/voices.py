@@ -216,7 +216,7 @@ async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) ->
     failpoints.hit("voice.after_bytes")
 
     def add(tx: Transaction) -> Voice:
-        if voices.exists(tx, account_id=account_id, voice_id=voice_id):  # by a try whose answer was lost
+        if voices.exists(tx, account_id=account_id, voice_id=voice_id):  # made by a try whose answer was lost
             return voices.get(tx, account_id=account_id, voice_id=voice_id)
         check_quota(service.settings, tx, account_id, blob.size_bytes)
         made = voices.create(

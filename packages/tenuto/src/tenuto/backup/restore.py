@@ -136,7 +136,7 @@ def _load(tx: Transaction, dialect: Dialect, folder: Path, manifest: Manifest) -
     """Load all rows. Events lose their positions, which are transaction numbers of the old database."""
     rows.load(tx, dialect, folder / ROWS, manifest.tables)
     if "0008_webhooks" in manifest.migrations:
-        # Those that webhooks still have to be informed of come before all events of this database.
+        # Events that webhooks have not been sent yet come before all events of this database.
         tx.run(
             """update event set position = 0 where exists (
                    select 1 from webhook_sender s join webhook w on w.account_id = event.account_id

@@ -114,7 +114,7 @@ class Connection:
     ) -> None:
         """Raises psycopg.OperationalError when the server is away, OperatorError when it is too old."""
         self._answer_timeout_ms = answer_timeout_ms
-        # Whoever waits for a lock so briefly tries again elsewhere: nothing is refused yet.
+        # With so short a timeout, the operation is then run elsewhere: nothing is refused yet.
         self._is_hasty = lock_timeout_ms < LOCK_TIMEOUT_MS
         self._session = psycopg.Connection.connect(url, autocommit=True, application_name="tenuto", **NETWORK)
         self._session.execute(_SETTINGS)

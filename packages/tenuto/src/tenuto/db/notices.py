@@ -65,7 +65,7 @@ class Notices:
     def listen(self, *topics: str, once: bool = False) -> "PostgresListener":
         listener = PostgresListener(self, topics, once=once)
         with self._changing:
-            # First, because it may raise RuntimeError, and nobody would close the listener.
+            # First: if it raises RuntimeError, nobody closes the listener.
             if self._receiving is None and not self._closed.is_set():
                 self._ends = self._ends or os.pipe()
                 self._receiving = _started(partial(self._receive, self._ends[0]), "postgres-listen")

@@ -38,8 +38,8 @@ SECRET_BYTES = 32
 _SECRET = "whsec_"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _NOT_PUBLIC = [ipaddress.ip_network(text) for text in ("64:ff9b:1::/48", "fec0::/10", "::/8", "192.0.0.0/24")]
-"""What `is_global` lets through: NAT64 within a network (RFC 8215), site-local addresses (RFC 3879), other
-addresses that hold one of IPv4 (RFC 2765, 4291), protocol assignments (clouds have metadata there)."""
+"""Not public although `is_global`: local NAT64 (RFC 8215), site-local addresses (RFC 3879), other addresses
+with an IPv4 address inside (RFC 2765, 4291), protocol assignments (some clouds serve metadata there)."""
 
 
 def secret_of(random: bytes) -> str:

@@ -49,7 +49,7 @@ WEIGHTS_AT_ONCE = 4
 DOWNLOADS_AT_ONCE = 4
 REPORT_EVERY_S = 0.2
 ABANDONED_S = 28 * 24 * 3600
-"""What has arrived of a model stays until a pull installs it, or until nobody has continued it this long."""
+"""A partial download is kept until a pull completes it, or until it has not been continued for this long."""
 
 Stage = Literal["waiting", "checking", "downloading", "assembling", "ready"]
 # (name of the weight, bytes done, bytes in all, stage). "downloading" counts what is fetched, the others what
@@ -227,7 +227,7 @@ def _assemble(shared: _Pull, weight: Weight, pieces: _Pieces, assembled: Path) -
             output.flush()
             os.fsync(output.fileno())
         if digest.hexdigest() != file.sha256:
-            # The next pull must not take it for done; the right ones it need not download again.
+            # So that the next pull downloads this file again, and only this one.
             for download in pieces.downloads.get(path, ()):
                 download.unlink(missing_ok=True)
             faults.append(

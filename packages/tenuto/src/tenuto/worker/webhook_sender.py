@@ -183,7 +183,7 @@ class WebhookSender:
         self._turns[one.account_id] = next(self._numbers)
         if len(self._turns) > MAX_TURNS:
             del self._turns[next(iter(self._turns))]
-        # Not of a pool, whose threads a process waits for when it exits.
+        # Not in a pool: a process waits for a pool's threads when it exits.
         thread = threading.Thread(target=self._send, args=(outgoing,), name="webhook", daemon=True)
         self._on_the_way[one.webhook_id] = one
         try:

@@ -110,7 +110,7 @@ async def submit(
 
 
 def wait_end(call: Call) -> float:
-    """Until when a request waits, from now, in the event loop's time; taken once its jobs are accepted."""
+    """When a request stops waiting, in the event loop's time; call it once its jobs are accepted."""
     return asyncio.get_running_loop().time() + call.service.settings.openai_wait_s
 
 

@@ -62,7 +62,7 @@ class SoundStream:
     def __init__(self, call: Call, form: AudioForm, submitted: Submitted, end: float) -> None:
         self._call, self._form, self._submitted = call, form, submitted
         self._end = end
-        """Until when it waits for the next samples, in the event loop's time."""
+        """When it stops waiting for the next samples, in the event loop's time."""
         self._sink = _Sink()
         self._writer: SoundWriter | None = None
         self._sound: tuple[int, int] | None = None

@@ -15,6 +15,7 @@ from studio.browser import PASSWORD, WAIT_MS, Cookies, Person, launch, person, w
 expect.set_options(timeout=WAIT_MS)
 VARIABLES = {
     "TENUTO_REGISTRATION": "open",
+    "TENUTO_TRUSTED_PROXIES": "127.0.0.1",
     "TENUTO_INITIAL_CREDIT": "20",
     "TENUTO_REQUESTS_PER_SECOND": "0",
     "TENUTO_WEBHOOKS": "any",
@@ -76,7 +77,7 @@ def operator_cookie(browser: Browser, fake_house: RunningService) -> Cookies:
 
 @pytest.fixture(scope="module")
 def member(browser: Browser, fake_house: RunningService) -> Cookies:
-    """The session of an account like any other; those who register too often have to wait."""
+    """The session of an account like any other."""
     with person(browser, fake_house.url) as somebody:
         somebody.register("member")
         return somebody.page.context.cookies()

@@ -600,3 +600,19 @@ def test_writes_outlive_a_passing_lack_of_threads(notes: Database, monkeypatch: 
     assert {"one": 0, "two": 0, "three": 0} == sizes(notes)
     assert ["postgres-groups"] == refused
     assert "postgres-groups" in {thread.name for thread in threading.enumerate()}
+
+
+def test_connections_that_are_open_serve_if_the_server_admits_no_more(
+    server: PostgresServer, url: str
+) -> None:
+    """A burst waits for them, none of it is refused, and neither is anything after it."""
+    server.run("create role few login connection limit 4")
+
+    async def burst(database: Database, size: int) -> list[object]:
+        reads = (database.read_async(lambda tx: tx.one("select pg_sleep(0.02)")) for _ in range(size))
+        return await asyncio.gather(*reads, return_exceptions=True)
+
+    with closing(open_database(url.replace("postgres@", "few@"))) as database:
+        ended = [each for size in (4, 100, 1, 1, 100) for each in asyncio.run(burst(database, size))]
+
+    assert [] == [each for each in ended if isinstance(each, Exception)]

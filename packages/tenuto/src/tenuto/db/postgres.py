@@ -64,6 +64,10 @@ AWAY = "The database is away; nothing was stored, send the same request again."
 COLLIDING = "Too many writes conflict with each other; nothing was stored, send the same request again."
 
 
+class _NotConnected(Unavailable):
+    """No connection can be made at the moment; nothing was stored."""
+
+
 class PostgresDatabase:
     """A Database on a server."""
 
@@ -79,9 +83,11 @@ class PostgresDatabase:
         self._url = url
         self._waiting: queue.SimpleQueue[tuple[Pending, bool] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        # Those of them that have a connection.
+        self._connected: set[threading.Thread] = set()
         self._idle = 0
         self._closed = False
-        # Guards the three fields above and the three below.
+        # Guards the four fields above and the three below.
         self._changing = threading.Lock()
         # Nobody tries to connect before this time of the monotonic clock.
         self._away_until = 0.0
@@ -175,6 +181,8 @@ class PostgresDatabase:
                 raise Unavailable("Too many operations wait for the database; nothing was stored, try again.")
             waiting = self._waiting.qsize() + 1
             most = CONNECTIONS if waiting < BACKLOG else MOST_CONNECTIONS
+            if self._connected and time.monotonic() < self._away_until:
+                most = 0  # The server admits no more of us: those that have a connection serve.
             if waiting > self._idle and len(self._threads) < most:
                 self._add_thread()
             self._waiting.put((pending, is_write))
@@ -205,15 +213,32 @@ class PostgresDatabase:
                 refuse([pending], lambda: Unavailable("The database is closed; nothing was stored."))
                 continue
             connection = self._serve(connection, pending, is_write)
+            if connection is None and self._leave(pending, is_write):
+                return
             answer([pending])
         if connection is not None:
             connection.close()
+
+    def _leave(self, pending: Pending, is_write: bool) -> bool:
+        """Whether a thread without a connection ends, and leaves its operation to those that have one.
+
+        It would refuse operations faster than they answer them, and so get most of what waits.
+        """
+        with self._changing:
+            self._connected.discard(threading.current_thread())
+            if not isinstance(pending.error, _NotConnected) or self._closed or not self._connected:
+                return False
+            self._threads.remove(threading.current_thread())
+            pending.error = None
+            self._waiting.put((pending, is_write))
+        return True
 
     def _serve(self, connection: Connection | None, pending: Pending, is_write: bool) -> Connection | None:
         """Runs one operation to completion; returns the connection to continue with, if there is one."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 connection = connection or self._connect()
+                self._connected.add(threading.current_thread())
                 run = connection.write if is_write else connection.read
                 pending.result = run(pending.operation)
                 return connection
@@ -242,7 +267,7 @@ class PostgresDatabase:
         with self._changing:
             is_away = time.monotonic() < self._away_until
         if is_away:
-            raise Unavailable(AWAY) from self._away_because
+            raise _NotConnected(AWAY) from self._away_because
         began = time.monotonic()
         try:
             connection = Connection(self._url, lock_timeout_ms, answer_timeout_ms)
@@ -253,7 +278,7 @@ class PostgresDatabase:
                 self._away_until = now + max(self._backoff_s, now - began)
                 self._away_because = error
                 self._backoff_s = min(self._backoff_s * 2, LONGEST_BACKOFF_S)
-            raise _unavailable(AWAY, error) from error
+            raise _NotConnected(AWAY) from error
         with self._changing:
             self._backoff_s = FIRST_BACKOFF_S
         return connection

@@ -173,7 +173,7 @@ def test_each_fault_of_the_disk_is_met(make_service: MakeService, tmp_path: Path
 
 
 def test_records_that_may_not_be_written_are_read(make_service: MakeService, server_url: str) -> None:
-    """PostgreSQL turns read-only, as a standby is: submissions are 503, reads go on, and later all does."""
+    """PostgreSQL turns read-only: submissions are 503, reads go on, and later all does."""
     service = make_service(None, server_url)
     service.start()
     service.key = service.make_key(credit="1")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 from zlib import crc32
 
 import psycopg
@@ -20,6 +21,7 @@ from structlog.testing import capture_logs
 from servers.postgres import PostgresServer, start_postgres
 from servers.threads import lacking
 from tenuto.db import connection, postgres
+from tenuto.db.connection_errors import describe
 from tenuto.db.database import Asking, Database, Deferred, Row, Transaction
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
@@ -616,3 +618,31 @@ def test_connections_that_are_open_serve_if_the_server_admits_no_more(
         ended = [each for size in (4, 100, 1, 1, 100) for each in asyncio.run(burst(database, size))]
 
     assert [] == [each for each in ended if isinstance(each, Exception)]
+
+
+@pytest.fixture
+def standby() -> Iterator[PostgresServer]:
+    """A server that is a standby, with an empty database."""
+    own = start_postgres(is_durable=False)
+    own.run("create database tenuto")
+    own.stand_by()
+    yield own
+    own.stop()
+
+
+def test_a_standby_is_not_used(server: PostgresServer, standby: PostgresServer) -> None:
+    """Of several servers that the URL names, the primary is used; a standby alone counts as away until it is
+    promoted, so that nobody reads old rows from it, and no process stays with it (P8)."""
+    server.run("create database tenuto")
+    both = f"{standby.url('tenuto')},{quote(str(server.folder), safe='')}"
+    with closing(open_database(both)) as database, closing(open_database(standby.url("tenuto"))) as alone:
+        database.write(lambda tx: tx.run("create table note (id text primary key, size bigint)"))
+        database.write(lambda tx: add(tx, "stored"))
+        with pytest.raises(Unavailable) as refused:
+            alone.read(lambda tx: tx.one("select 1 as one"))
+        standby.run("select pg_promote()")
+        standby.run("create table note (id text primary key, size bigint)", "tenuto")
+
+        assert {"stored": 0} == sizes(database)
+        assert {} == sizes_at_last(alone)
+        assert "does not answer: server is in hot standby mode" == describe(refused.value)

@@ -74,6 +74,15 @@ class PostgresServer:
     def start(self) -> None:
         self.pid = _start(self.folder, self.binaries, self.is_durable, self.listening)
 
+    def stand_by(self) -> None:
+        """Restarts it as a standby, which answers readers, until `pg_promote` makes it a primary."""
+        self.kill()
+        signal_file = self.folder / "data" / "standby.signal"
+        signal_file.touch()
+        if os.getuid() == 0:
+            os.chown(signal_file, UNPRIVILEGED, UNPRIVILEGED)
+        self.start()
+
     def kill(self) -> None:
         """SIGQUIT: an immediate shutdown; what was committed is recovered by the next start."""
         _stop(self.pid, signal.SIGQUIT)
@@ -119,7 +128,8 @@ def _start(folder: Path, binaries: Path, is_durable: bool, listening: Listening 
         "max_connections": str(CONNECTIONS),
         "fsync": "on" if is_durable else "off",
         "full_page_writes": "on" if is_durable else "off",
-        "wal_level": "minimal",
+        # Less would keep a server from being a standby.
+        "wal_level": "replica",
         "max_wal_senders": "0",
         "autovacuum": "on" if is_durable else "off",
     }

@@ -47,8 +47,11 @@ NETWORK: Mapping[str, Any] = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": UNACKNOWLEDGED_MS,
+    # After a failover, a name may still lead to the old server: as a standby it would answer with old rows
+    # and refuse every write, for as long as we stayed connected to it.
+    "target_session_attrs": "primary",
 }
-"""How a connection finds out that the server's machine is gone; a Unix socket ignores it."""
+"""How a connection finds out that the server is gone (a Unix socket ignores it), or is not the primary."""
 
 # The same from the server's side: it would keep a lost machine's sessions for hours, and has only a few.
 SERVER_NETWORK = f"""

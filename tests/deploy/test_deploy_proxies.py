@@ -191,6 +191,24 @@ def test_below_a_path_everything_is_there(front: Front, tmp_path: Path) -> None:
     assert b"ok" not in beside.content
 
 
+def test_a_client_that_breaks_off_an_upload_costs_the_others_nothing(front: Front) -> None:
+    """The service has done nothing wrong, so the proxy continues to use it (P14)."""
+    waits_s, statuses = [], []
+    with front.client() as client:
+        for _ in range(3):
+            with front.proxy.connected() as connection:
+                connection.sendall(_upload_head(front, 1 << 20, front.service.key) + b"\r\n" + b"fLaC" * 64)
+                time.sleep(0.2)  # it reaches the service
+            began = time.monotonic()
+            while time.monotonic() < began + 0.3:  # until the proxy has noticed
+                asked = time.monotonic()
+                statuses.append(client.get("/v1/models").status_code)
+                waits_s.append(time.monotonic() - asked)
+
+    assert {200} == set(statuses)
+    assert max(waits_s) < 3
+
+
 @pytest.mark.parametrize("name", PROXIES)
 def test_a_service_that_is_away_is_told_in_its_own_shape(name: str, tmp_path: Path) -> None:
     """503 with Retry-After, which every client of the contract waits for."""

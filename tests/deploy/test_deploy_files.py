@@ -1,5 +1,6 @@
 """The files of deploy/ against their schemas, and every figure in them against the program's own."""
 
+import fnmatch
 import json
 import re
 import shutil
@@ -82,6 +83,33 @@ def test_units_are_what_systemd_takes_and_expose_little(unit: Path, tmp_path: Pa
     assert (0, "") == (verified.returncode, verified.stderr)
     assert 0 == secure.returncode, secure.stdout[-300:]
     assert len(UNITS) - 1 == len(beside)
+
+
+def test_the_operators_commands_see_what_the_service_sees(tmp_path: Path) -> None:
+    """`tenuto-admin` of the guide has the unit's variables and the file of secrets; setpriv is not run."""
+    guide = (ROOT / "docs" / "operations" / "systemd.md").read_text("utf-8")
+    [defined] = re.findall(r"^(tenuto-admin\(\) \(\n.*?^\)\n)", guide, re.MULTILINE | re.DOTALL)
+    secrets = (DEPLOY / "systemd" / "environment").read_text("utf-8")
+    secrets = re.sub(r"^# ([A-Z_]+)=.*$", r"\1='of $this machine'", secrets, flags=re.MULTILINE)
+    (tmp_path / "environment").write_text(secrets)
+    defined = defined.replace("/etc/tenuto/environment", str(tmp_path / "environment"))
+    defined = re.sub(r"exec setpriv .* admin", "exec env", defined)
+    done = subprocess.run(["bash", "-c", f"{defined}tenuto-admin"], capture_output=True, text=True, env={})
+    unit = (DEPLOY / "systemd" / "tenuto-serve.service").read_text("utf-8")
+    own = re.findall(r"TENUTO_\w+=\S+", unit)
+
+    assert {*own, "TENUTO_CONFIG=/etc/tenuto/tenuto.toml"} <= set(done.stdout.splitlines())
+    assert 3 == done.stdout.count("=of $this machine\n")
+
+
+def test_units_that_the_guides_name_are_there() -> None:
+    """`systemctl stop tenuto` would stop nothing, and what follows it would not know."""
+    texts = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    named = {name for text in texts for name in re.findall(r"systemctl [a-z -]+ '?(tenuto[\w@*-]*)", text)}
+    units = {unit.name.removesuffix(".service") for unit in UNITS}
+
+    assert len(named) >= 3
+    assert [] == [name for name in named if not fnmatch.filter(units, re.sub("@.*", "@", name))]
 
 
 @pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)

@@ -51,14 +51,19 @@ class HostResult(Struct, frozen=True):
     duration_ms: int | None
 
 
+def storable(text: str) -> str:
+    """An engine's text without U+0000, which PostgreSQL does not store."""
+    return text.replace("\0", "\ufffd")
+
+
 class HostError(Exception):
     """A run or a load that did not produce what was asked for."""
 
     def __init__(self, message: str, *, evidence: str = "") -> None:
-        self.message = message
+        self.message = storable(message)
         # The last of what the engine wrote to stdout and stderr. May hold a caller's text: never log it.
-        self.evidence = evidence
-        super().__init__(message)
+        self.evidence = storable(evidence)
+        super().__init__(self.message)
 
 
 class EngineFailed(HostError):

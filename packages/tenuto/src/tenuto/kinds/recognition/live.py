@@ -15,6 +15,7 @@ import msgspec
 from tenuto import failpoints
 from tenuto.db.database import Transaction
 from tenuto.engines.registry import SEGMENT_TEXT, EngineEntry
+from tenuto.hosts.host import storable
 from tenuto.jobs import live_text
 from tenuto.jobs.rows import ChunkKey
 from tenuto.kinds.recognition.recognise_chunk import Reports
@@ -175,4 +176,4 @@ def _segment(content: bytes, metadata: dict[str, Any], length_s: float) -> dict[
     if len(content) > MAX_PIECE_BYTES or not times.start <= times.end:
         return None
     start, end = min(times.start, length_s), min(times.end, length_s)
-    return {"start": start, "end": end, "text": text.strip()}
+    return {"start": start, "end": end, "text": storable(text.strip())}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry
-from tenuto.hosts.host import EngineFailed, HostResult
+from tenuto.hosts.host import EngineFailed, HostResult, storable
 from tenuto.jobs.rows import ChunkKey
 from tenuto.kinds.recognition.recording import RATE, Recording
 from tenuto.logs import get_logger
@@ -192,7 +192,7 @@ def checked(result: HostResult, role: str, length_s: float) -> dict[str, Any]:
             fault = f"has a segment from {one.start} to {one.end} s"
             raise ResultInvalid(f"the engine's transcript {fault}")
         within = {"start": min(one.start, length_s), "end": min(one.end, length_s)}
-        segments.append(msgspec.structs.asdict(one) | within)
+        segments.append(msgspec.structs.asdict(one) | within | {"text": storable(one.text)})
     return msgspec.structs.asdict(read) | {
         "language": _language_code(read.language),
         "segments": segments,

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from servers.media_upstream import KEY, MediaUpstream
-from servers.recordings import recording
+from servers.recordings import long_recording, recording
 from servers.service import RunningService
 from tenuto import config
 from tenuto.catalog.rules import models
@@ -75,6 +75,17 @@ class Served:
             answer = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": str(uuid.uuid4())})
         assert 202 == answer.status_code, answer.text
         return self.service.wait(answer.json()["id"])
+
+    def recognised(self, model: str, content: bytes) -> Any:
+        """The operation of a recording's job at its end."""
+        headers = {
+            "Content-Type": "audio/flac",
+            "X-Service-Content-SHA256": hashlib.sha256(content).hexdigest(),
+        }
+        with self.service.client() as client:
+            answer = client.post("/v1/input-artifacts", content=content, headers=headers)
+        uploaded = answer.json()["artifact"]["id"]
+        return self.job(model, {"language": "zh"}, input_artifact_ids=[uploaded])
 
     def content(self, operation: Any) -> bytes:
         assert "succeeded" == operation["state"], operation
@@ -211,22 +222,23 @@ def test_a_free_call_that_is_lost_is_made_again(served: Served) -> None:
 
 def test_a_model_is_composed_of_any_two_that_write_the_transcripts(served: Served) -> None:
     """The first here, the second at another server, one result of both, at a price of its own (R136)."""
-    content = recording()
-    headers = {
-        "Content-Type": "audio/flac",
-        "X-Service-Content-SHA256": hashlib.sha256(content).hexdigest(),
-    }
-    with served.service.client() as client:
-        uploaded = client.post("/v1/input-artifacts", content=content, headers=headers).json()["artifact"][
-            "id"
-        ]
-    operation = served.job("acme/dual", {"language": "zh"}, input_artifact_ids=[uploaded])
+    operation = served.recognised("acme/dual", recording())
     engines = json.loads(served.content(operation))["engines"]
 
     assert {"segment_text": "fake/segment-text", "word_timestamps": "there/whisper"} == {
         role: said["model_id"] for role, said in engines.items()
     }
     assert ["word 0", "word 1"] == [segment["text"] for segment in engines["word_timestamps"]["segments"]]
+
+
+def test_each_chunk_of_a_recording_is_a_call_of_its_own(served: Served) -> None:
+    """A server that answers a repeated key with its first answer would give one chunk's text for all."""
+    before = len(served.upstream.asked)
+    served.content(served.recognised("there/whisper", long_recording(11)[0]))
+    keys = [asked.idempotency_key for asked in served.upstream.asked[before:]]
+
+    assert len(keys) >= 2
+    assert len({*keys}) == len(keys)
 
 
 def heard(content: bytes, unit_s: float) -> list[str]:

@@ -46,7 +46,8 @@ class OutcomeUnknown(Exception):
 class Run(Protocol):
     """One run, as the engine sees it.
 
-    `run_id` identifies it; an engine can pass it as an idempotency key to an upstream that charges.
+    `run_id` identifies it among all runs; an engine can pass it as an idempotency key to an upstream that
+    charges.
     """
 
     @property

@@ -4,10 +4,11 @@ Knows hosts and the attempt but no kind of job: what an engine is asked for, and
 in the kinds' own folders (`tenuto.kinds`).
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from tenuto import failpoints
 from tenuto.hosts.host import HostResult
@@ -38,6 +39,8 @@ class EngineCalls(Struct, frozen=True):
     engines: Engines
     claim: Claim
     watched: Watched
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+    """Of its runs. An engine may pass a run's id to an upstream, which answers the same id the same way."""
 
     def run(
         self,
@@ -59,7 +62,7 @@ class EngineCalls(Struct, frozen=True):
                 on_segment(content, metadata)
             watched.run_begins()
 
-        name = model or claim.model
+        name, number = model or claim.model, next(self.numbers)
         with self.engines.sharing(name, watched, is_alone=claim.is_suspect):
             host = self.engines.ready(name, watched.stop)
             failpoints.hit("engine.before_call")
@@ -73,7 +76,7 @@ class EngineCalls(Struct, frozen=True):
                     deadline_s=self.time_left_s(),
                     cancelled=watched.stop,
                     grace_s=self.context.settings.host_grace_s,
-                    run_id=claim.attempt_id,
+                    run_id=f"{claim.attempt_id}-{number}" if number else claim.attempt_id,
                 )
             finally:
                 watched.run_pauses()

@@ -95,6 +95,16 @@ def test_a_metered_crash_waits_for_the_operator(paid: Operator) -> None:
     paid.service.command("admin", "recover", "void", operation["id"])
 
 
+@pytest.mark.parametrize("directive", ["garbage", "bad_segment"])
+def test_a_metered_result_that_is_invalid_waits_for_the_operator(paid: Operator, directive: str) -> None:
+    """The call was made, and its provider may have the result."""
+    caller = paid.caller(credit="0.10")
+    operation = caller.wait(caller.submit(f"[fake:{directive}] x", model=METERED, stream=True))
+
+    assert ("recovery_required", "0.100000") == (operation["state"], operation["billing"]["held"])
+    paid.service.command("admin", "recover", "void", operation["id"])
+
+
 INSIDE = ("Traceback", "Error", "/", "\\", "python", "exit code", "signal", "SIG")
 
 

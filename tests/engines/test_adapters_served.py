@@ -53,6 +53,12 @@ adapter = "openai-transcription"
 upstream = "{url}"
 upstream_key_variable = "THERE_KEY"
 
+[models."there/paid-whisper"]
+adapter = "openai-transcription"
+upstream = "{url}"
+upstream_key_variable = "THERE_KEY"
+metered = true
+
 [models."acme/dual"]
 composed_of = ["fake/segment-text", "there/whisper"]
 price = "0.06"
@@ -239,6 +245,23 @@ def test_each_chunk_of_a_recording_is_a_call_of_its_own(served: Served) -> None:
 
     assert len(keys) >= 2
     assert len({*keys}) == len(keys)
+
+
+def test_a_refusal_behind_a_charged_chunk_waits_for_the_operator(served: Served) -> None:
+    """The chunks that were paid for are kept, and used if the operator has it run again; what is refused at
+    once fails."""
+    content, before = long_recording(11)[0], len(served.upstream.asked)
+    served.upstream.faults.append("busy=1")
+    at_once = served.recognised("there/paid-whisper", content)
+    served.upstream.faults += ["", "busy=1"]
+    later = served.recognised("there/paid-whisper", content)
+    waits = later["state"]
+    served.service.command("admin", "recover", "requeue", later["id"])
+    resumed = served.service.wait(later["id"])
+
+    assert ("failed", "engine_failed") == (at_once["state"], at_once["error"]["code"])
+    assert ("recovery_required", "succeeded") == (waits, resumed["state"])
+    assert 1 + 2 + 1 == len(served.upstream.asked) - before
 
 
 def heard(content: bytes, unit_s: float) -> list[str]:

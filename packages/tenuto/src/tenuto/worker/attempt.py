@@ -122,8 +122,10 @@ def _end_badly(calls: EngineCalls, error: Exception) -> None:
             _overdue(context, claim, error)
         case HostLost():
             _lost(context, claim, error)
-        case ResultInvalid():
+        case ResultInvalid() if claim.rerunnable:
             _fail(context, claim, "engine_failed", str(error))
+        case ResultInvalid():
+            _unknown(context, claim, str(error))
         case _:
             _unforeseen(context, claim, error)
 

@@ -14,7 +14,7 @@ from tenuto.catalog.kinds import SuppliedResult
 from tenuto.db.database import Transaction
 from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry, engines_of
 from tenuto.errors import InvalidRequest, OperatorError
-from tenuto.hosts.host import HostResult
+from tenuto.hosts.host import EngineFailed, HostResult, OutcomeUnknown
 from tenuto.jobs import chunks
 from tenuto.jobs.rows import ChunkKey
 from tenuto.kinds.recognition.live import LiveText
@@ -93,7 +93,13 @@ def _transcribe(calls: EngineCalls, engines: tuple[EngineEntry, ...], recording:
     for engine, key in keys:
         if key not in stored:
             reports = live.reports(key, progress.within(key))
-            stored[key] = _recognise(calls, engine, recording, key, reports)
+            try:
+                stored[key] = _recognise(calls, engine, recording, key, reports)
+            except EngineFailed as error:
+                if any(not one.rerunnable and known in stored for one, known in keys):
+                    message = f"{error.message}, after other chunks were charged"
+                    raise OutcomeUnknown(message, evidence=error.evidence) from error
+                raise
         transcripts[key] = stored[key]
         live.finish(key, stored[key])
         progress.finish(key)

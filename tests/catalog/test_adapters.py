@@ -271,11 +271,13 @@ def test_an_interpreter_that_does_not_answer_is_told(tmp_path: Path) -> None:
         (ENGINE + "[[composition]]\nmodel = 1", "Expected `str`, got `int` - at `$.model`"),
         (ENGINE + '[[composition]]\nname = "a/c"', "unknown field `name`"),
         (None, "needs one [[engine]]"),
+        (b"# \xe9", "needs one [[engine]]"),
+        ("# UTF-16".encode("utf-16"), "is not TOML"),
     ],
 )
 @pytest.mark.usefixtures("nothing_remembered")
 def test_a_broken_package_takes_away_its_own_engine_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, says: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | bytes | None, says: str
 ) -> None:
     """It is read, never imported, and the operator is told by `tenuto admin doctor`."""
     install(tmp_path, monkeypatch, text)
@@ -338,14 +340,15 @@ def nothing_remembered() -> Iterator[None]:
         once.cache_clear()
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, manifest: str | None) -> None:
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, manifest: str | bytes | None) -> None:
     """A package with an engine on the path, as an installer leaves it; importing it fails."""
     package, record = folder / "other_engine", folder / "other_engine-1.dist-info"
     package.mkdir()
     record.mkdir()
     (package / "__init__.py").write_text("raise RuntimeError")
     if manifest is not None:
-        (package / "engine.toml").write_text(manifest)
+        content = manifest.encode() if isinstance(manifest, str) else manifest
+        (package / "engine.toml").write_bytes(content)
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: other-engine\nVersion: 1\n")
     (record / "entry_points.txt").write_text("[tenuto.engines]\nother = other_engine:Other\n")
     monkeypatch.syspath_prepend(folder)

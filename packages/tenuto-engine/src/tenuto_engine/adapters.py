@@ -46,7 +46,8 @@ def _manifest(package: str) -> tuple[str | None, str | None]:
     for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
         path = os.path.join(folder, "engine.toml")  # noqa: PTH118, as in __main__
         if os.path.isfile(path):  # noqa: PTH113
-            with open(path, encoding="utf-8") as file:  # noqa: PTH123
+            # A manifest in another encoding concerns its own package alone.
+            with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
                 return folder, file.read()
     return None, None
 

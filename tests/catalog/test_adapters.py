@@ -21,6 +21,8 @@ from tenuto.errors import OperatorError, SettingsInvalid
 from tenuto.kinds import image
 from tenuto.kinds.speech import parameters as speech
 from tenuto.weights.manifest import shipped
+from tenuto.worker.engines import spec_of
+from tenuto_engine.conformance import subjects
 
 INDEX = """[models."bilibili/IndexTTS-2.5"]
 adapter = "indextts-2.5"
@@ -314,6 +316,24 @@ path = "tiny.bin"
         *(entry.folder, entry.weights),
     )
     assert tmp_path / "other_engine" == shipped().folders["tiny"]
+
+
+@pytest.mark.usefixtures("nothing_remembered")
+def test_an_offered_engine_of_somebody_else_gets_what_an_adapter_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the guide lists and the conformance suite passes; a metered one transcribes nothing twice."""
+    own = OWN.replace("speech", "recognition").replace(
+        "[licence]", 'offered = true\nmetered = true\nroles = ["segment_text"]\n[engine.licence]'
+    )
+    install(tmp_path, monkeypatch, f'[[engine]]\nname = "other"\n{own}')
+    entry = of_manifest(manifests.here().manifests["other"])
+    given = spec_of(entry, Settings(folder=tmp_path)).options
+    (subject,) = subjects("other").values()
+
+    assert subject.options == {**given, "threads": subject.options["threads"]}
+    assert ("a/b", True, "segment_text") == (given["model"], given["metered"], given["role"])
+    assert 1 == entry.tries
 
 
 @pytest.mark.usefixtures("nothing_remembered")

@@ -65,7 +65,7 @@ class EngineEntry(Struct, frozen=True):
     limits: Mapping[str, int | float | str] = field(default_factory=dict)
     """Where it stops short of the contract's bounds."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What an adapter's engine gets besides its weights: the operator's options and the model's settings."""
+    """What an engine gets besides its weights: the operator's options and the model's settings."""
     paths: tuple[str, ...] = ()
     """Files and folders that must be on a worker's machine before it offers the model."""
     installed: bool = False
@@ -78,6 +78,9 @@ class EngineEntry(Struct, frozen=True):
 
 def of_manifest(manifest: Manifest) -> EngineEntry:
     """The entry of an engine that is offered as it is, without settings of an operator."""
+    role = next(iter(manifest.roles), "")
+    options = {key: option.default for key, option in manifest.options.items()}
+    options |= {"model": manifest.model, "role": role, "metered": manifest.metered}
     return EngineEntry(
         model=manifest.model,
         kind=manifest.kind,
@@ -92,13 +95,14 @@ def of_manifest(manifest: Manifest) -> EngineEntry:
         weights=manifest.weights,
         rerunnable=not manifest.metered,
         concurrency=manifest.concurrency,
-        role=next(iter(manifest.roles), ""),
-        tries=manifest.tries if manifest.roles else 1,
+        role=role,
+        # A metered transcription is never repeated.
+        tries=1 if manifest.metered or not manifest.roles else manifest.tries,
         defaults=manifest.defaults,
         memory_mib=manifest.memory_mib,
         processors=manifest.processors,
         limits=manifest.limits,
-        options={key: option.default for key, option in manifest.options.items()},
+        options={**options, "honoured": list(manifest.honoured)},
         installed=True,
         folder=manifest.folder,
         load_timeout_s=manifest.load_timeout_s,

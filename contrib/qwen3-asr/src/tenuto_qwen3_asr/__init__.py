@@ -8,6 +8,7 @@ cut into short pieces whose ends are the times. It knows neither jobs nor other 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,17 +83,17 @@ class Qwen3Asr:
         longest = ALIGNED_PIECE_S if aligned else SHORT_PIECE_S
         # Decoding is greedy: only a different piece of audio gives a different answer.
         longest *= AGAIN_SHARE if run.parameters.get("again") else 1
-        spoken: list[str] = []
+        spoken: Counter[str] = Counter()
         for at, piece in pieces(samples, longest):
             run.check_cancelled()
             found = self._written(piece, language, aligned)
-            spoken.append(found.language)
+            spoken[found.language] += len(letters(found.text))
             self._add(found, at, len(piece) / RATE, aligned, heard)
             run.progress("recognising", int(at + len(piece) / RATE), max(1, int(heard.length_s)), "seconds")
         if language is None:
-            names = ", ".join(dict.fromkeys(name for name in spoken if name))
-            heard.warnings += unknown_language(said, f"{names or 'none'} was heard")
-            language = next((code for code, name in LANGUAGES.items() if name in spoken), None)
+            names = [name for name, _ in spoken.most_common() if name]
+            heard.warnings += unknown_language(said, f"{', '.join(names) or 'none'} was heard")
+            language = next((code for code, name in LANGUAGES.items() if name in names[:1]), None)
         return heard.told(self._model_id, self._revision, language)
 
     def _written(self, piece: Floats, language: str | None, aligned: bool) -> Any:

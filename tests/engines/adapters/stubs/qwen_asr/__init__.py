@@ -63,7 +63,10 @@ class Qwen3ASRModel:
             "transcribe", seconds=len(samples) / rate, language=language, aligned=return_time_stamps
         )
         answer = self._playbook.next()
+        detected = "English"
+        if isinstance(answer, dict):
+            detected, answer = answer["language"], answer["text"]
         said, items = answer if isinstance(answer, list) else (answer, [])
         text = said[: self._most]
         times = [ForcedAlignItem(*item) for item in items] if return_time_stamps else None
-        return [ASRTranscription(language or "English", text, times)]
+        return [ASRTranscription(language or detected, text, times)]

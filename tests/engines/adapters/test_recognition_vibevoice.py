@@ -84,6 +84,7 @@ def test_a_loop_is_stopped_and_doubted(adapt: Adapt) -> None:
         {"Start": 5, "End": 3, "Content": "x"},
         {"Start": 50, "End": 60, "Content": "x"},
         {"Start": 1e400, "End": 1e400, "Content": "x"},
+        {"Start": 0, "End": 10**400, "Content": "x"},
         {"Start": True, "End": 3, "Content": "x"},
     ],
 )

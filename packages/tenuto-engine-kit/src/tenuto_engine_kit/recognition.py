@@ -140,7 +140,7 @@ def number(value: Any) -> float | None:
         return None
     try:
         seconds = float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return seconds if math.isfinite(seconds) else None
 

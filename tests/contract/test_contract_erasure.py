@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from contract.test_contract_image import image
 from contract.test_contract_read import WRONG_IDS
 from contract.test_contract_segments import content, listed
 from servers.callers import METERED, Caller, Operator, error_code, job
@@ -92,6 +93,28 @@ def test_the_record_the_key_and_the_money_stay(paid: Operator) -> None:
     assert usage == caller.get("/v1/usage").json()
     assert events == caller.get(f"/v1/jobs/{job_id}/events").json()
     assert (950_000, 0) == paid.money(caller)
+
+
+def test_what_an_engine_quoted_of_the_request_is_erased(paid: Operator) -> None:
+    """Warnings, and all else of a result's metadata that may quote a prompt, leave the database with it: also
+    if the result was erased before. Numbers and the model's name stay (R49)."""
+    caller = paid.caller(credit="1")
+    job_id = caller.post_job(image(f"[fake:warn] {SECRET}")).json()["id"]
+    before = caller.wait(job_id)["artifacts"][0]["metadata"]
+    caller.request("DELETE", f"/v1/artifacts/{caller.read(job_id)['artifacts'][0]['id']}")
+    after = erase(caller, job_id)
+    rows = paid.database.read(
+        lambda tx: tx.all(
+            """select a.metadata, t.result_metadata, t.progress from artifact a
+               join attempt t on t.job_id = a.job_id where a.job_id = :id""",
+            id=job_id,
+        )
+    )
+
+    assert (1, SECRET) == (len(before.pop("warnings")), before.pop("read"))
+    assert before == after["artifacts"][0]["metadata"] == after["result"]
+    assert SECRET not in json.dumps([[row[name] for name in row.keys()] for row in rows])  # noqa: SIM118
+    assert after == caller.read(job_id)
 
 
 def test_erasing_twice_changes_nothing(operator: Operator, caller: Caller) -> None:

@@ -204,7 +204,8 @@ export interface paths {
          * Erase the input and result of a job
          * @description When this is answered, the request, result and segments of a finished job are permanently erased, also from the
          *     disk; reading them answers 410, and the job has no `title` any more (another process of the service may show it
-         *     for two seconds longer). The record, its key and its ledger lines stay, and a replay is answered as before.
+         *     for two seconds longer). Of the result's metadata, numbers and the names and versions of the model and the voice
+         *     stay: texts such as `warnings` may quote the request. The record, its key and its ledger lines stay, and a replay is answered as before.
          *     Repeating this request changes nothing. An unfinished job is refused with 400.
          */
         delete: operations["eraseJobContent"];
@@ -2657,7 +2658,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The operation, unchanged but for `title` and `erased_at`. */
+            /** @description The operation, unchanged but for `title`, `erased_at` and the metadata of its result. */
             200: {
                 headers: {
                     "x-request-id": components["headers"]["RequestId"];

@@ -1,17 +1,23 @@
 """Erasing artifacts: the row stays, marked as erased, and the bytes are condemned. Knows no permissions."""
 
+import json
 import time
+from typing import Any
 
 from tenuto import failpoints
 from tenuto.artifacts import backups, store
 from tenuto.artifacts.operations import forget_condemned
 from tenuto.artifacts.rows import HeldArtifactRow
 from tenuto.blobs.blob import BlobStore
+from tenuto.db.damaged_text import decoded_json
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import StorageFailed
 
 PATIENCE_S = 10.0
 """How long the failing removals of one call may take in total: with a stalled store it would be hours."""
+
+ABOUT_THE_MODEL = frozenset({"model_id", "model_revision", "voice_profile_version", "brought_by"})
+"""The texts of a result's metadata that say how it was made; any other may quote the request."""
 
 
 def find(tx: Transaction, *, account_id: str, artifact_id: str) -> HeldArtifactRow | None:
@@ -25,11 +31,13 @@ def erase(tx: Transaction, artifact_id: str, *, now_ms: int) -> None:
 
 
 def erase_results(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
-    """Erase all results of a job; returns the blobs that they referred to."""
-    results = store.results(tx, job_id)
-    for artifact_id, _ in results:
-        store.erase(tx, artifact_id, now_ms)
-    return [blob_id for _, blob_id in results]
+    """Erase all results of a job, with what their metadata may quote of the request; returns their blobs."""
+    blob_ids = []
+    for result in store.results(tx, job_id):
+        store.erase(tx, result.id, now_ms)
+        store.set_metadata(tx, result.id, _unquoted(result.metadata))
+        blob_ids += [] if result.blob_id is None else [result.blob_id]
+    return blob_ids
 
 
 def condemn(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> list[str]:
@@ -75,3 +83,14 @@ def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[st
         failpoints.hit("removal.after_bytes")
         database.write(lambda tx: forget_condemned(tx, removed))
     return stuck
+
+
+def _unquoted(metadata: str) -> str:
+    """Of a result's metadata, the numbers and what says how it was made."""
+    members = decoded_json(metadata, dict[str, Any]) or {}
+    kept = {
+        name: value
+        for name, value in members.items()
+        if name in ABOUT_THE_MODEL or isinstance(value, bool | int | float)
+    }
+    return json.dumps(kept, ensure_ascii=False)

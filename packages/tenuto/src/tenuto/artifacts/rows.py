@@ -54,6 +54,15 @@ class HeldArtifactRow(msgspec.Struct, frozen=True):
     erased_at: int | None
 
 
+class ResultRow(msgspec.Struct, frozen=True):
+    """A job's result, for the erasure of the job's content. The rest is as in `ArtifactRow`."""
+
+    id: str
+    blob_id: str | None
+    metadata: str
+    """JSON object: what the engine reported beside the bytes; may quote the request until that is erased."""
+
+
 class StoredRow(msgspec.Struct, frozen=True):
     """What an account stores, added up over its inputs and own voices."""
 

@@ -1,6 +1,14 @@
 """The rows of artifacts, blobs, uploads and backups. Takes a transaction, never commits, decides nothing."""
 
-from tenuto.artifacts.rows import ArtifactRow, BackupRow, HeldArtifactRow, InputRow, StoredRow, UploadRow
+from tenuto.artifacts.rows import (
+    ArtifactRow,
+    BackupRow,
+    HeldArtifactRow,
+    InputRow,
+    ResultRow,
+    StoredRow,
+    UploadRow,
+)
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db import records
 from tenuto.db.database import Row, Transaction
@@ -340,14 +348,19 @@ def erase(tx: Transaction, artifact_id: str, now_ms: int) -> int:
     )
 
 
-def results(tx: Transaction, job_id: str) -> list[tuple[str, str]]:
-    """A job's artifact and its blob, unless erased; looked up through the job's row, which is indexed."""
-    rows = tx.all(
-        """select a.id, a.blob_id from job j join artifact a on a.id = j.artifact_id
-           where j.id = :job_id and a.erased_at is null""",
+def results(tx: Transaction, job_id: str) -> list[ResultRow]:
+    """A job's artifact, erased or not; looked up through the job's row, which is indexed."""
+    return records.all_records(
+        tx,
+        ResultRow,
+        """select a.id, a.blob_id, a.metadata from job j join artifact a on a.id = j.artifact_id
+           where j.id = :job_id""",
         job_id=job_id,
     )
-    return [(row["id"], row["blob_id"]) for row in rows]
+
+
+def set_metadata(tx: Transaction, artifact_id: str, metadata: str) -> None:
+    tx.do("update artifact set metadata = :metadata where id = :id", id=artifact_id, metadata=metadata)
 
 
 def old_inputs(tx: Transaction, created_before: int, after: str, limit: int) -> list[tuple[str, str]]:

@@ -6,7 +6,7 @@ besides those of `fake_speech.py` that do not concern sound:
 
     [fake:garbage] [fake:cut] [fake:trailing]  no PNG; a truncated one; something after its end
     [fake:other_size] [fake:jpeg]              8 pixels too narrow; another media type
-    [fake:warn]                                a warning along with the image
+    [fake:warn]                                a warning, and what it read, along with the image
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FakeImage:
         self.info = label(self.model_id)
 
     def run(self, run: Run) -> Result:
-        directives, _ = read_directives(str(run.parameters["prompt"]))
+        directives, prompt = read_directives(str(run.parameters["prompt"]))
         misbehave(run, directives)
         width, height = int(run.parameters["width"]), int(run.parameters["height"])
         steps = int(run.parameters["num_inference_steps"])
@@ -49,7 +49,7 @@ class FakeImage:
             content += b"\0"
         metadata = label(self.model_id)
         if "warn" in directives:
-            metadata["warnings"] = ["the fake engine was told to warn"]
+            metadata |= {"warnings": ["the fake engine was told to warn"], "read": prompt}
         if "nan" in directives:
             metadata["score"] = float("nan")
         return Result("image/jpeg" if "jpeg" in directives else "image/png", content, metadata)

@@ -316,8 +316,12 @@ def recorded_blobs(tx: Transaction, job_id: str) -> list[str]:
 
 
 def erase_attempts(tx: Transaction, job_id: str) -> None:
-    """Results and evidence are erased: the evidence may quote what the engine was given."""
-    tx.run("update attempt set blob_id = null, evidence = null where job_id = :job_id", job_id=job_id)
+    """Results are erased, and whatever may quote what the engine was given."""
+    tx.run(
+        """update attempt set blob_id = null, evidence = null, result_metadata = null, progress = null
+           where job_id = :job_id""",
+        job_id=job_id,
+    )
 
 
 def forget_blob(tx: Transaction, job_id: str, blob_id: str) -> None:

@@ -12,22 +12,36 @@ import pytest
 from standardwebhooks import Webhook
 
 from contract.conftest import _running
+from servers import processes
 from servers.callers import Caller, Operator, error_code, faults
+from servers.chats import PRICED, body, said
 from servers.receiver import Message, Receiver, plainly
 from servers.service import RunningService
+from servers.upstream import UpstreamServer
 
 ENDED = ["job.succeeded", "job.failed", "job.cancelled"]
+MODELS = """
+[models."fake/image"]
+price = "1"
+[models."there/priced"]
+upstream = "{url}"
+input_price = "2"
+output_price = "8"
+"""
 TEXT = "Nobody but its owner has read this."
 
 
 @pytest.fixture(scope="session")
 def informing(
-    service: RunningService, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    service: RunningService,
+    request: pytest.FixtureRequest,
+    upstream: UpstreamServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Operator]:
-    """The operator of a service that sends to every server."""
+    """The operator of a service that sends to every server; an image and a chat cost something."""
     folder = tmp_path_factory.mktemp("informing")
     variables = {"TENUTO_WEBHOOKS": "any", "TENUTO_REQUESTS_PER_SECOND": "0", "TENUTO_LOW_BALANCE": "2"}
-    yield from _running(service, request, folder, '[models."fake/image"]\nprice = "1"\n', variables)
+    yield from _running(service, request, folder, MODELS.format(url=upstream.url), variables)
 
 
 @pytest.fixture
@@ -128,6 +142,25 @@ def test_a_low_balance_is_reported_once(owner: Caller, receiver: Receiver) -> No
     assert 1 == len(low)
     assert "CNY" == low[0]["currency"]
     assert 11 == len(messages)
+
+
+def test_a_low_balance_is_reported_without_a_job(informing: Operator, receiver: Receiver) -> None:
+    """Chats have no events, nor has what the operator adds or takes back: the balance is looked at by itself,
+    and falls again once it was above the limit."""
+    chatter = informing.caller(credit="2.00002")
+    name = informing.row("select name from account where id = :id", id=chatter.account_id)["name"]
+    webhook_id = made(chatter, receiver.url, ["balance.low"])["id"]
+    said(chatter, body(model=PRICED))
+    receiver.wait(1)
+    informing.service.command("admin", "accounts", "credit", name, "5")
+    low = "select is_low from webhook where id = :id"
+    processes.until(lambda: not informing.row(low, id=webhook_id)["is_low"], 60, "the credit is seen")
+    informing.service.command("admin", "accounts", "credit", name, "-6")
+    receiver.wait(2)
+    messages = [json.loads(message.body) for message in receiver.messages]
+
+    assert ["balance.low"] * 2 == [message["type"] for message in messages]
+    assert [{"available": "0.999994", "currency": "CNY"}] == [message["data"] for message in messages[1:]]
 
 
 def test_a_webhook_is_kept_changed_and_deleted(owner: Caller, receiver: Receiver) -> None:

@@ -57,9 +57,7 @@ def sent_a_test(world: World, caller: Caller, webhook_id: str) -> None:
 
 def make(world: World, sender: str = SENDER) -> tuple[int, bool]:
     """Make the messages of what has happened."""
-    return world.write(
-        lambda tx: webhooks.make_deliveries(tx, world.ids, sender, low_micros=0, now_ms=world.now_ms)
-    )
+    return world.write(lambda tx: webhooks.make_deliveries(tx, world.ids, sender, now_ms=world.now_ms))
 
 
 def become_sender(world: World, sender: str = SENDER) -> None:

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from tenuto.accounts.restrictions import Caller
-from tenuto.billing import reads as billing
-from tenuto.billing.rules import parse_cny
+from tenuto.billing.rules import cny
 from tenuto.db.database import Transaction, Value
 from tenuto.errors import Fault, InvalidRequest, NotFound
 from tenuto.ids import Ids
@@ -220,9 +219,7 @@ def hold(tx: Transaction, holder: str, *, before: str, beat: int) -> bool:
     return store.take_sender(tx, holder, before, beat)
 
 
-def make_deliveries(
-    tx: Transaction, ids: Ids, holder: str, *, low_micros: int, now_ms: int
-) -> tuple[int, bool]:
+def make_deliveries(tx: Transaction, ids: Ids, holder: str, *, now_ms: int) -> tuple[int, bool]:
     """Make the messages of a page of events; returns how many events, and whether we are still the sender."""
     row, since = store.sender(tx), store.since(tx)
     if row is None or row.holder != holder:
@@ -241,10 +238,37 @@ def make_deliveries(
     for rows in webhooks.values():
         for row_ in rows:
             store.end_surplus(tx, row_.id, rules.MAX_WAITING, ROWS_AT_ONCE, now_ms)
-        _note_balance(tx, ids, rows, low_micros=low_micros, now_ms=now_ms)
     if events:
         store.stand(tx, events[-1].mark)
     return len(events), True
+
+
+def has_crossed(tx: Transaction, *, low_micros: int) -> bool:
+    """Whether a balance that is watched has crossed the limit since its webhook was last looked at."""
+    return bool(store.crossed(tx, low_micros, 1))
+
+
+def note_balances(tx: Transaction, ids: Ids, *, low_micros: int, now_ms: int) -> None:
+    """Notify the webhooks that want it that the balance is low: once, until it is above the limit again.
+
+    The accounts' rows are looked at, since what a chat costs and what the operator books has no event.
+    """
+    for webhook in store.crossed(tx, low_micros, ROWS_AT_ONCE):
+        is_low = webhook.available_micros < low_micros
+        if not store.note_low(tx, webhook.id, int(is_low)) or not is_low:
+            continue
+        delivery_id = ids.new("delivery")
+        _deliver(
+            tx,
+            delivery_id,
+            webhook.id,
+            message_id=delivery_id,
+            type_="balance.low",
+            fields={"available": cny(webhook.available_micros), "currency": "CNY"},
+            at_ms=now_ms,
+            now_ms=now_ms,
+        )
+        store.end_surplus(tx, webhook.id, rules.MAX_WAITING, ROWS_AT_ONCE, now_ms)
 
 
 def due(tx: Transaction, *, of_account: int, limit: int, now_ms: int) -> list[DueRow]:
@@ -371,34 +395,6 @@ def _inform(
             at_ms=event.at,
             now_ms=now_ms,
         )
-
-
-def _note_balance(
-    tx: Transaction, ids: Ids, webhooks: list[WebhookRow], *, low_micros: int, now_ms: int
-) -> None:
-    """Notify the webhooks that want it that the balance is low: once, until it is credited again."""
-    wanting = [row for row in webhooks if row.is_enabled and "balance.low" in json.loads(row.events)]
-    if not wanting:
-        return
-    balance = billing.balance(tx, wanting[0].account_id)
-    is_low = parse_cny(balance.available) < low_micros
-    for webhook in wanting:
-        if bool(webhook.is_low) == is_low:
-            continue
-        store.note_low(tx, webhook.id, int(is_low))
-        if is_low:
-            fields = {"available": balance.available, "currency": balance.currency}
-            delivery_id = ids.new("delivery")
-            _deliver(
-                tx,
-                delivery_id,
-                webhook.id,
-                message_id=delivery_id,
-                type_="balance.low",
-                fields=fields,
-                at_ms=now_ms,
-                now_ms=now_ms,
-            )
 
 
 def _deliver(

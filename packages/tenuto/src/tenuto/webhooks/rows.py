@@ -50,6 +50,13 @@ class DueRow(msgspec.Struct, frozen=True):
     is_sound: int
 
 
+class WatchedBalance(msgspec.Struct, frozen=True):
+    """A webhook that is to be informed of a low balance, and what its account has available."""
+
+    id: str
+    available_micros: int
+
+
 class SenderRow(msgspec.Struct, frozen=True):
     """Who makes and sends deliveries, and how far it has read the events."""
 

@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from tenuto.db import records
 from tenuto.db.database import Transaction, Value
 from tenuto.jobs.feed import Position
-from tenuto.webhooks.rows import DeliveryRow, DueRow, SenderRow, WebhookRow
+from tenuto.webhooks.rows import DeliveryRow, DueRow, SenderRow, WatchedBalance, WebhookRow
 
 _WEBHOOK = records.columns(WebhookRow, "w")
 _DELIVERY = records.columns(DeliveryRow, "d")
@@ -114,8 +114,26 @@ def remove_rows(tx: Transaction, limit: int) -> None:
     )
 
 
-def note_low(tx: Transaction, webhook_id: str, is_low: int) -> None:
-    tx.run("update webhook set is_low = :is_low where id = :id", id=webhook_id, is_low=is_low)
+def crossed(tx: Transaction, low_micros: int, limit: int) -> list[WatchedBalance]:
+    """The webhooks for `balance.low` whose account's balance has crossed the limit since `is_low` was set."""
+    return records.all_records(
+        tx,
+        WatchedBalance,
+        """select w.id, a.available_micros from webhook w join account a on a.id = w.account_id
+           where w.is_enabled = 1 and w.events like '%"balance.low"%'
+             and (a.available_micros < :low) <> (w.is_low = 1) order by w.id limit :limit""",
+        low=low_micros,
+        limit=limit,
+    )
+
+
+def note_low(tx: Transaction, webhook_id: str, is_low: int) -> int:
+    """0: another process has noted it."""
+    return tx.run(
+        "update webhook set is_low = :is_low where id = :id and is_low <> :is_low",
+        id=webhook_id,
+        is_low=is_low,
+    )
 
 
 def note_outcome(tx: Transaction, webhook_id: str, failing_since: int | None) -> None:

@@ -61,7 +61,7 @@ class WebhookSender:
         self._seen: tuple[str, int] = ("", -1)
         self._seen_since = float("-inf")
         self._beat_at = float("-inf")
-        self._forget_at = 0.0
+        self._forget_at = self._balances_at = 0.0
         self._end: Position | None = None
         """The position after the newest event whose messages have been made."""
         self._on_the_way: dict[str, DueRow] = {}
@@ -127,6 +127,7 @@ class WebhookSender:
             self._seen = ("", -1)
             return False
         self._end = end
+        self._look_at_balances()
         now_ms = context.clock()
         # Taken before the read: what ends during it still looks due, and would be sent again at once.
         busy = set(self._on_the_way)
@@ -149,6 +150,18 @@ class WebhookSender:
             context.database.write(webhooks.remove_rows)
         return True
 
+    def _look_at_balances(self) -> None:
+        """Make the messages of low balances, at most once every `POLL_S`."""
+        context, low_micros = self._context, self._low_micros
+        if time.monotonic() < self._balances_at:
+            return
+        self._balances_at = time.monotonic() + POLL_S
+        if context.database.read(lambda tx: webhooks.has_crossed(tx, low_micros=low_micros)):
+            now_ms = context.clock()
+            context.database.write(
+                lambda tx: webhooks.note_balances(tx, context.ids, low_micros=low_micros, now_ms=now_ms)
+            )
+
     def _make(self) -> bool:
         """Make messages up to the newest event; returns whether this process is still the sender."""
         context = self._context
@@ -157,7 +170,7 @@ class WebhookSender:
             now_ms = context.clock()
             count, is_sender = context.database.write(
                 lambda tx, now_ms=now_ms: webhooks.make_deliveries(  # type: ignore[misc]
-                    tx, context.ids, context.worker_id, low_micros=self._low_micros, now_ms=now_ms
+                    tx, context.ids, context.worker_id, now_ms=now_ms
                 )
             )
         return is_sender

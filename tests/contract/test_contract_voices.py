@@ -181,6 +181,25 @@ def test_an_own_voice_is_deleted(caller: Caller) -> None:
     assert voice_id not in [voice["voice_id"] for voice in listed(caller)]
 
 
+def test_the_recording_of_a_deleted_voice_leaves_the_disk(operator: Operator, caller: Caller) -> None:
+    """At once, as it no longer counts towards what the account stores: uploading and deleting in turns fills
+    no disk. One that an open job speaks with stays for it (R100)."""
+    files = []
+    blocking = caller.block_lane()
+    for is_needed in (False, True):
+        voice_id = own_voice(caller)
+        row = operator.row("select blob_id from voice where id = :id", id=voice_id)
+        files.append(operator.service.folder / "blobs" / row["blob_id"][-2:] / row["blob_id"])
+        if is_needed:
+            caller.submit("x", voice_id=voice_id)
+        assert files[-1].exists()
+        caller.request("DELETE", f"/v1/voices/{voice_id}")
+    remaining = [file.exists() for file in files]
+    caller.cancel(blocking)
+
+    assert [False, True] == remaining
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

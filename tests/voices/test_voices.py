@@ -114,7 +114,7 @@ def speak(world: World, caller: Caller, key: str = "key", **parameters: str) -> 
 
 
 def delete(world: World, account_id: str, voice_id: str) -> None:
-    world.write(lambda tx: voices.delete(tx, account_id=account_id, voice_id=voice_id))
+    world.write(lambda tx: voices.delete(tx, account_id=account_id, voice_id=voice_id, now_ms=world.now_ms))
 
 
 def test_built_in_voices_are_installed_once(world: World) -> None:

@@ -426,8 +426,8 @@ export interface paths {
         post?: never;
         /**
          * Delete an own voice
-         * @description Saved choices of it are deleted, too. Jobs that were accepted before still use its recording. For voices that are
-         *     not your own the answer is the same as for unknown ids.
+         * @description Saved choices of it are deleted, too. Its recording is removed from the disk, unless jobs that were accepted before
+         *     still use it. For voices that are not your own the answer is the same as for unknown ids.
          */
         delete: operations["deleteVoice"];
         options?: never;

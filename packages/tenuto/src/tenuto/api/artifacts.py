@@ -93,7 +93,9 @@ async def erase_job_content(call: Call) -> Answer:
     await call.read_body()
     job_id = call.path_id("job_id", "job")
     now_ms = call.service.clock()
-    await _erase(call, caller, lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms))
+    await commit_erasure(
+        call, caller, lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms)
+    )
     call.service.final_jobs.forget(caller.account_id, job_id)
     operation = await call.service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id))
     return json_answer(200, operation)
@@ -107,7 +109,7 @@ async def erase(call: Call) -> Answer:
     models = [model for model in call.service.models.values() if model.interface == "jobs"]
     with_inputs = [model.name for model in models if kinds()[model.kind].takes_inputs]
     now_ms = call.service.clock()
-    await _erase(
+    await commit_erasure(
         call,
         caller,
         lambda tx: erasure.erase_artifact(
@@ -115,6 +117,27 @@ async def erase(call: Call) -> Answer:
         ),
     )
     return json_answer(200, {"id": artifact_id, "object": "artifact", "erased": True})
+
+
+async def commit_erasure(call: Call, caller: Caller, operation: Callable[[Transaction], list[str]]) -> None:
+    """Commit the erasure, then remove the bytes; upkeep removes later what cannot be removed now."""
+    service = call.service
+
+    def erase(tx: Transaction) -> list[str]:
+        blobs = operation(tx)
+        failpoints.hit("erase.before_commit")
+        return blobs
+
+    blobs = await service.database.write_async(erase, account_id=caller.account_id)
+    failpoints.hit("erase.after_commit")
+    if not blobs:
+        return
+    try:
+        stuck = await call.beside(service.readers, partial(remove, service.database, service.blobs, blobs))
+    except Unavailable:
+        stuck = blobs
+    for blob_id in stuck:
+        _log.error("blob.not_removed", blob_id=blob_id)
 
 
 async def send_content(call: Call, opened: Opened, more: Iterable[tuple[bytes, bytes]] = ()) -> Answer | None:
@@ -355,24 +378,3 @@ def _position(digits: bytes) -> int | None:
 def _unsatisfiable(call: Call, size_bytes: int) -> Answer:
     body = error_answer(RangeNotSatisfiable(), call.request_id).body
     return Answer(416, body, [(b"content-range", b"bytes */%d" % size_bytes)])
-
-
-async def _erase(call: Call, caller: Caller, operation: Callable[[Transaction], list[str]]) -> None:
-    """Commit the erasure, then remove the bytes; upkeep removes later what cannot be removed now."""
-    service = call.service
-
-    def erase(tx: Transaction) -> list[str]:
-        blobs = operation(tx)
-        failpoints.hit("erase.before_commit")
-        return blobs
-
-    blobs = await service.database.write_async(erase, account_id=caller.account_id)
-    failpoints.hit("erase.after_commit")
-    if not blobs:
-        return
-    try:
-        stuck = await call.beside(service.readers, partial(remove, service.database, service.blobs, blobs))
-    except Unavailable:
-        stuck = blobs
-    for blob_id in stuck:
-        _log.error("blob.not_removed", blob_id=blob_id)

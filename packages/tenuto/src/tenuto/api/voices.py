@@ -10,7 +10,7 @@ from tenuto import failpoints
 from tenuto.accounts.restrictions import Caller
 from tenuto.api import query, request_body
 from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
-from tenuto.api.artifacts import send_content
+from tenuto.api.artifacts import commit_erasure, send_content
 from tenuto.api.body import refuse_declared_length
 from tenuto.api.call import SMALL_BODY_BYTES, Call
 from tenuto.api.uploads import check_quota
@@ -107,14 +107,14 @@ async def rename(call: Call) -> Answer:
 
 
 async def delete(call: Call) -> Answer:
-    """DELETE /v1/voices/{id}: delete an own voice; accepted jobs keep its recording."""
+    """DELETE /v1/voices/{id}: delete an own voice and its recording; accepted jobs keep that."""
     caller = await call.authenticate()
     require_synthesis(call, caller)
     await call.read_body()
-    voice_id = call.path_id("voice_id", "voice")
-    await call.service.database.write_async(
-        lambda tx: voices.delete(tx, account_id=caller.account_id, voice_id=voice_id),
-        account_id=caller.account_id,
+    account_id, voice_id = caller.account_id, call.path_id("voice_id", "voice")
+    now_ms = call.service.clock()
+    await commit_erasure(
+        call, caller, lambda tx: voices.delete(tx, account_id=account_id, voice_id=voice_id, now_ms=now_ms)
     )
     return json_answer(200, {"voice_id": voice_id, "object": "voice", "deleted": True})
 

@@ -48,6 +48,11 @@ def condemn(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> list[str]:
     return [blob_id for blob_id in dict.fromkeys(blob_ids) if store.condemn(tx, blob_id, now_ms)]
 
 
+def condemn_unused(tx: Transaction, blob_id: str, *, now_ms: int) -> list[str]:
+    """The same for a blob that an open job may still need: then it is left to the sweep."""
+    return condemn(tx, [blob_id], now_ms=now_ms) if store.is_unused(tx, blob_id) else []
+
+
 def old_inputs(tx: Transaction, *, created_before: int, after: str, limit: int) -> list[tuple[str, str]]:
     """Inputs with their accounts, oldest first, starting after an id."""
     return store.old_inputs(tx, created_before, after, limit)

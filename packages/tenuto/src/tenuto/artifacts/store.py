@@ -142,8 +142,7 @@ def page_end(tx: Transaction, after: str, limit: int) -> str | None:
     return None if row is None else row["last"]
 
 
-_UNREFERENCED = """b.condemned_at is null and b.created_at < :before
-             and b.id > :after and (cast(:last as text) is null or b.id <= :last)
+_UNUSED = """b.condemned_at is null
              and not exists (select 1 from artifact a where a.blob_id = b.id)
              and not exists (select 1 from attempt t where t.blob_id = b.id)
              and not exists (select 1 from voice v where v.blob_id = b.id)
@@ -151,6 +150,8 @@ _UNREFERENCED = """b.condemned_at is null and b.created_at < :before
                              where r.blob_id = b.id
                                and j.state not in ('succeeded', 'failed', 'cancelled'))
              and not exists (select 1 from segment s where s.blob_id = b.id)"""
+_UNREFERENCED = f"""b.created_at < :before and b.id > :after
+             and (cast(:last as text) is null or b.id <= :last) and {_UNUSED}"""
 
 
 def has_unreferenced(tx: Transaction, created_before: int, after: str, last: str) -> bool:
@@ -177,6 +178,12 @@ def unreferenced(
         limit=limit,
     )
     return [row["id"] for row in rows]
+
+
+def is_unused(tx: Transaction, blob_id: str) -> bool:
+    """Whether nothing refers to the blob, of any age."""
+    row = tx.one(f"select 1 as one from blob b where b.id = :id and {_UNUSED}", id=blob_id)  # noqa: S608 (a constant)
+    return row is not None
 
 
 def condemn(tx: Transaction, blob_id: str, now_ms: int) -> int:

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from tenuto.artifacts import erasure, uploads
 from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts import uploads
 from tenuto.artifacts.operations import Opened
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.damaged_text import decoded_json, sound_json, text_of
@@ -183,11 +183,16 @@ def rename(tx: Transaction, *, account_id: str, voice_id: str, name: str) -> Voi
     return get(tx, account_id=account_id, voice_id=voice_id)
 
 
-def delete(tx: Transaction, *, account_id: str, voice_id: str) -> None:
-    """Delete an own voice and every preference for it; accepted jobs keep its recording to their end."""
-    if not store.lock_own_voice(tx, voice_id, account_id):
+def delete(tx: Transaction, *, account_id: str, voice_id: str, now_ms: int) -> list[str]:
+    """Delete an own voice and every preference for it; returns the blobs to remove.
+
+    Accepted jobs keep its recording to their end; the sweep removes it then.
+    """
+    blob_id = store.lock_own_voice(tx, voice_id, account_id)
+    if blob_id is None:
         raise NotFound
     store.remove(tx, voice_id)
+    return erasure.condemn_unused(tx, blob_id, now_ms=now_ms)
 
 
 def save_preference(

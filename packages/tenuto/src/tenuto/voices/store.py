@@ -124,14 +124,14 @@ def rename(tx: Transaction, voice_id: str, account_id: str, name: str) -> int:
     )
 
 
-def lock_own_voice(tx: Transaction, voice_id: str, account_id: str) -> bool:
-    """Lock an own voice. False: the account has no such voice."""
+def lock_own_voice(tx: Transaction, voice_id: str, account_id: str) -> str | None:
+    """Lock an own voice; returns the blob of its recording. None: the account has no such voice."""
     locked = tx.one(
-        "select id from voice where id = :id and account_id = :account_id for update",
+        "select blob_id from voice where id = :id and account_id = :account_id for update",
         id=voice_id,
         account_id=account_id,
     )
-    return locked is not None
+    return None if locked is None else str(locked["blob_id"])
 
 
 def remove(tx: Transaction, voice_id: str) -> None:

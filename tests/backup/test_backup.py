@@ -288,6 +288,31 @@ def test_a_backup_that_is_taken_again_has_no_bytes_of_the_first(
     assert len(second) == restore.verify(kept).blobs
 
 
+@OF_ONE
+def test_a_folder_is_written_by_one_backup_or_restore_at_a_time(
+    make_place: MakeService, origin: Origin, tmp_path: Path
+) -> None:
+    """A second one is refused and touches nothing: what the first reports to be whole is whole (P21)."""
+    other, kept = make_place("sqlite"), tmp_path / "kept"
+    backup, restoring = ("admin", "backup", str(kept)), ("admin", "restore", str(origin.kept))
+    first = [
+        start_with_failpoint(origin.place, "backup.mid_blobs:1:stop", *backup),
+        start_with_failpoint(other, "restore.mid_blobs:1:stop", *restoring),
+    ]
+    until(lambda: all(is_stopped(each.pid) for each in first), 20, "they stand still")
+    second = [origin.place.command(*backup, check=False), other.command(*restoring, check=False)]
+    for each in first:
+        os.kill(each.pid, signal.SIGCONT)
+    codes = [each.wait(60) for each in first]
+
+    assert [0, 0] == codes
+    for done, folder in zip(second, (f"{kept}.unfinished", other.folder), strict=True):
+        assert f"{folder} is in use by another backup or restore" in told_last(done)
+    assert {"blobs", "rows", "manifest.json"} == {path.name for path in kept.iterdir()}
+    assert read_manifest(origin.kept).tables == restore.verify(kept).tables
+    assert everything(origin.place) == everything(other)
+
+
 def test_what_is_erased_during_a_backup_is_removed_after_it(
     make_place: MakeService, dialect: str, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ DIR/blobs/XX/blob_…     the bytes, as in a data folder
 """
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -107,6 +108,27 @@ def open_regular(path: Path) -> BinaryIO:
 def open_new(path: Path) -> Any:
     """Create a file, which must not exist, for its owner alone."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
+
+
+def lock(file: Path) -> int:
+    """Create and lock a file until the descriptor is closed. OperatorError if another process has locked it.
+
+    Where the file system knows no locks, nothing is locked.
+    """
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    is_free = True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever had it may have renamed the folder, or removed the file, since it was opened.
+        is_free = os.path.samestat(os.fstat(descriptor), file.stat())
+    except (BlockingIOError, FileNotFoundError):
+        is_free = False
+    except OSError:
+        pass
+    if not is_free:
+        os.close(descriptor)
+        raise OperatorError(f"{file.parent} is in use by another backup or restore; wait until it has ended")
+    return descriptor
 
 
 def make_folder(folder: Path) -> None:

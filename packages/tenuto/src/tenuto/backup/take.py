@@ -1,10 +1,11 @@
 """Taking a backup while the service runs: the rows of one moment first, then the bytes that they refer to.
 
-It is built in `DIR.unfinished` and renamed when it is complete and durable. A backup that was killed starts
-over; the bytes that it had copied, which never change, are checked and reused. While it runs, erased bytes
-stay where they are (`artifacts.backups`).
+It is built in `DIR.unfinished`, by one process at a time, and renamed when it is complete and durable. A
+backup that was killed starts over; the bytes that it had copied, which never change, are checked and reused.
+While it runs, erased bytes stay where they are (`artifacts.backups`).
 """
 
+import os
 import shutil
 import threading
 import time
@@ -17,7 +18,7 @@ from msgspec import Struct
 from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.backup import rows
-from tenuto.backup.manifest import BLOBS, NAME, ROWS, Manifest, TableFile, make_folder
+from tenuto.backup.manifest import BLOBS, NAME, ROWS, Manifest, TableFile, lock, make_folder
 from tenuto.blobs.blob import BlobRecord, BlobStore, check_whole, is_well_formed
 from tenuto.blobs.directory import DirectoryBlobs, sync_folder
 from tenuto.db import migrations
@@ -33,6 +34,7 @@ from tenuto.errors import (
 from tenuto.ids import Clock, Ids
 
 UNFINISHED = ".unfinished"
+LOCK = "lock"
 SEEN_S = 5.0
 TELL_S = 5.0
 MAX_NAMED = 20
@@ -64,7 +66,7 @@ def take(
     leave_out_damaged: bool = False,
 ) -> Manifest:
     """Take a complete backup into a folder that does not exist yet. After an OperatorError there is none."""
-    place = _prepare(folder)
+    place, held = _prepare(folder)
     is_resumed = (place / BLOBS).exists()
     backup_id = ids.new("backup")
     began_ms = clock()
@@ -104,6 +106,7 @@ def take(
         ) from error
     finally:
         watch.stop()
+        os.close(held)
 
 
 def wanted(folder: Path) -> Iterator[BlobRecord]:
@@ -152,20 +155,21 @@ class _Watch:
                 continue  # It is checked once more before the backup gets its name.
 
 
-def _prepare(folder: Path) -> Path:
-    """The folder to build in, without the rows that an earlier backup left there."""
+def _prepare(folder: Path) -> tuple[Path, int]:
+    """The folder to build in, without the rows that an earlier backup left there, and its lock."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OperatorError(f"{folder} is there already; name a folder that is not")
     place = folder.with_name(folder.name + UNFINISHED)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         make_folder(place)
+        held = lock(place / LOCK)
         shutil.rmtree(place / ROWS, ignore_errors=True)
         (place / NAME).unlink(missing_ok=True)
         make_folder(place / ROWS)
     except OSError as error:
         raise OperatorError(f"{place} cannot be written: {error.strerror}") from error
-    return place
+    return place, held
 
 
 def _dump(
@@ -249,4 +253,6 @@ def _forget_strangers(place: Path, count: int) -> None:
 def _name(place: Path, folder: Path) -> None:
     """Give the folder its final name: from here on it is a backup."""
     place.rename(folder)
+    (folder / LOCK).unlink(missing_ok=True)
+    sync_folder(folder)
     sync_folder(folder.parent)

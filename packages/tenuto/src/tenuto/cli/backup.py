@@ -1,6 +1,7 @@
 """`tenuto admin backup` and `restore`: a copy of the records and their bytes, and a service made from it."""
 
 import argparse
+import os
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
@@ -68,6 +69,7 @@ def _backup(options: argparse.Namespace, console: Console) -> int:
 def _restore(options: argparse.Namespace, console: Console) -> int:
     """Verify a backup and, without `--check`, restore it into an empty place."""
     from tenuto.backup import restore
+    from tenuto.backup.manifest import lock
     from tenuto.bootstrap.opening import open_blobs
     from tenuto.config.storage import bucket_of
     from tenuto.db.opening import open_database
@@ -84,6 +86,7 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
         return 0
     settings = location.settings()
     resumed = restore.claim(settings.folder, manifest)
+    held = lock(settings.folder / restore.MARK)
     database = None
     try:
         # If one of these checks refuses, nothing is left in the folder.
@@ -102,6 +105,7 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
     finally:
         database.close()
     restore.release(settings.folder)
+    os.close(held)
     say(
         f"{settings.folder} is restored to {moment(manifest.created_at)} UTC;"
         f" now run: tenuto admin audit --deep{location.again}"

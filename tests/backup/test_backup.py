@@ -161,16 +161,25 @@ def test_nothing_is_written_from_a_damaged_backup(
 
 
 @OF_ONE
-def test_nothing_starts_on_a_half_restore(make_place: MakeService, origin: Origin) -> None:
-    """No command opens the folder before the restore has come to its end."""
-    other = make_place("sqlite")
-    with_failpoint(other, "restore.mid_blobs:1:kill", "admin", "restore", str(origin.kept))
-    refused = other.command("serve", "--port", "0", check=False)
+@pytest.mark.parametrize("where", ["before_blobs", "mid_blobs", "before_rows", "after_rows"])
+def test_nothing_starts_on_a_half_restore(
+    make_place: MakeService, origin: Origin, tmp_path: Path, where: str
+) -> None:
+    """No command opens the folder before the restore has come to its end: not even those that only read, to
+    which it would look like a service without accounts, to be backed up and found clean.
+    """
+    other, kept = make_place("sqlite"), tmp_path / "kept"
+    with_failpoint(other, f"restore.{where}:1:kill", "admin", "restore", str(origin.kept))
+    lines = ("serve --port 0", "admin accounts list", "admin audit", "admin migrate --check", "admin doctor")
+    refused = [other.command(*line.split(), check=False) for line in lines]
+    refused.append(other.command("admin", "backup", str(kept), check=False))
 
-    assert 1 == refused.returncode
-    assert "holds an unfinished restore; run `tenuto admin restore` with the same backup again" in told(
-        refused
-    )
+    assert [1] * 6 == [done.returncode for done in refused]
+    for done in refused:
+        assert "holds an unfinished restore; run `tenuto admin restore` with the same backup again" in (
+            done.stdout + done.stderr
+        )
+    assert not kept.exists()
 
 
 @OF_ONE

@@ -72,7 +72,10 @@ def open_as_it_is(settings: Settings) -> Database:
 
 
 def refuse_missing(settings: Settings) -> None:
-    """Raise OperatorError if the data folder or the database file is missing, so that none is created."""
+    """Raise OperatorError if the data folder or the database file is missing, so that none is created, or a
+    restore into the folder is unfinished: what is there would look like a service without accounts.
+    """
+    refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")
     if file != settings.database and not (settings.folder / file).exists():
         raise OperatorError(

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from backup.conftest import MakeService, Origin
 from servers import checker, forking
-from servers.command_lines import told
 from servers.processes import is_stopped, until
 from servers.service import TENUTO, RunningService
 from tenuto import failpoints
@@ -201,6 +200,31 @@ def test_a_restore_needs_an_empty_place(make_place: MakeService, origin: Origin)
     assert f"{origin.place.folder} is not empty" in told_last(again)
     assert "the database is not empty" in told_last(database)
     assert before == everything(origin.place)
+
+
+@OF_ONE
+@pytest.mark.parametrize("where", ["before_rows", "mid_blobs"])
+def test_a_restore_is_resumed_in_no_other_database(
+    make_place: MakeService, origin: Origin, where: str
+) -> None:
+    """If the settings name another service's by then, it is refused, changes nothing there and stays
+    unfinished; in the first one it still comes to its end (P21).
+    """
+    other, running = make_place("sqlite"), make_place("sqlite")
+    running.command("admin", "accounts", "create", "production")
+    before = everything(running)
+    with_failpoint(other, f"restore.{where}:1:kill", "admin", "restore", str(origin.kept))
+    other.database_url = f"sqlite:///{running.folder}/tenuto.db"
+    refused = other.command("admin", "restore", str(origin.kept), check=False)
+    after, other.database_url = everything(running), None
+    done = other.command("admin", "restore", str(origin.kept))
+
+    assert "the database is not empty; restore into the one where this restore was begun" in told_last(
+        refused
+    )
+    assert before == after
+    assert "is restored to" in done.stdout
+    assert everything(origin.place) == everything(other)
 
 
 @OF_ONE

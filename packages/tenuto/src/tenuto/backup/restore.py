@@ -101,10 +101,17 @@ def refuse_unfinished(place: Path) -> None:
         )
 
 
-def refuse_others(database: Database, *, resumed: bool) -> None:
+def refuse_others(database: Database, manifest: Manifest, *, resumed: bool) -> None:
     """Raises OperatorError for a database with tables, unless an earlier restore made them."""
-    if not resumed and database.read(lambda tx: schema.tables(tx, database.dialect)):
-        raise OperatorError("the database is not empty; a backup is restored into a database of its own")
+    if not resumed:
+        if database.read(lambda tx: schema.tables(tx, database.dialect)):
+            raise OperatorError("the database is not empty; a backup is restored into a database of its own")
+    elif not database.read(
+        lambda tx: (
+            rows.is_empty(tx, database.dialect) or rows.are_loaded(tx, database.dialect, manifest.tables)
+        )
+    ):
+        raise OperatorError("the database is not empty; restore into the one where this restore was begun")
 
 
 def refuse_bytes(blobs: BlobStore, *, resumed: bool) -> None:

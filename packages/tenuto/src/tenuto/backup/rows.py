@@ -8,7 +8,7 @@ import itertools
 import json
 import operator
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,14 @@ def is_empty(tx: Transaction, dialect: Dialect) -> bool:
     """Whether no table has a row."""
     tables = [table for table in schema.tables(tx, dialect) if table.name not in LEFT_OUT]
     return not any(schema.has_rows(tx, table) for table in tables)
+
+
+def are_loaded(tx: Transaction, dialect: Dialect, files: Mapping[str, TableFile]) -> bool:
+    """Whether every file has its table, with as many rows."""
+    here = {table.name for table in schema.tables(tx, dialect)}
+    return files.keys() <= here and all(
+        schema.count_rows(tx, name) == file.rows for name, file in files.items()
+    )
 
 
 def records(folder: Path, table: str) -> Iterator[dict[str, Any]]:

@@ -93,7 +93,7 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
         if bucket_of(settings.blobs) is not None:
             restore.refuse_bytes(open_blobs(settings), resumed=resumed)
         database = open_database(settings.database, folder=settings.folder)
-        restore.refuse_others(database, resumed=resumed)
+        restore.refuse_others(database, manifest, resumed=resumed)
     except BaseException:
         if not resumed:
             restore.release(settings.folder)

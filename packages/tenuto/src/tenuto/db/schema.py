@@ -95,6 +95,12 @@ def has_rows(tx: Transaction, table: Table) -> bool:
     return tx.one(f"select 1 as one from {_quoted(table.name)} limit 1") is not None  # noqa: S608
 
 
+def count_rows(tx: Transaction, table: str) -> int:
+    row = tx.one(f"select count(*) as n from {_quoted(table)}")  # noqa: S608
+    assert row is not None, "a count is always one row"
+    return int(row["n"])
+
+
 def _table(tx: Transaction, dialect: Dialect, name: str) -> Table:
     columns = tx.all(_COLUMNS[dialect], table=name)
     key = sorted((row["key"], row["name"]) for row in columns if row["key"])

@@ -159,6 +159,36 @@ def test_sigterm_lets_the_running_job_end_and_keeps_the_queue(running: RunningSe
 
 
 @ON_ONE
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("is_ignored", [False, True])
+def test_a_closed_terminal_is_an_ordinary_stop(
+    make_service: MakeService, processes: str, is_ignored: bool
+) -> None:
+    """A paid call is finished before the exit, as after SIGTERM: it waits for no operator. Under `nohup`,
+    which ignores SIGHUP, the service continues (P10, P19).
+    """
+    service = make_service(TENUTO_API_PROCESSES=processes)
+    service.is_measured = True
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
+    service.start()
+    signal.signal(signal.SIGHUP, before)
+    service.key = service.make_key(credit="1")
+    job_id = service.submit("[fake:sleep=3] Paid.", model="fake/metered-speech")
+    _wait_attempt(service, job_id, 1)
+    assert service.process is not None
+    service.process.send_signal(signal.SIGHUP)
+    if is_ignored:
+        assert "succeeded" == service.wait(job_id)["state"]
+    code = service.stop() if is_ignored else service.process.wait(60)
+    database = checker.open_records(service)
+    states = checker.rows(database, "select state, attempts from job")
+    database.close()
+
+    assert 0 == code
+    assert [{"state": "succeeded", "attempts": 1}] == states
+
+
+@ON_ONE
 def test_what_does_not_end_in_time_is_given_back(make_service: MakeService) -> None:
     """Past `drain_s` the running job is queued again, unharmed and not counted as lost; a restart ends it."""
     running = _ready(make_service(TENUTO_DRAIN_S="0"))

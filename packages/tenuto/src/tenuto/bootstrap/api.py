@@ -16,7 +16,15 @@ from msgspec import Struct
 from tenuto.addresses import networks
 from tenuto.bootstrap import local_services
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, install_voices, is_first_run, open_records
-from tenuto.bootstrap.process import Say, arm_failpoints, clock, keep_private, log, start_telemetry
+from tenuto.bootstrap.process import (
+    Say,
+    arm_failpoints,
+    clock,
+    keep_private,
+    log,
+    start_telemetry,
+    stop_signals,
+)
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import operations as workers
 from tenuto.catalog import rules as catalog
@@ -49,7 +57,7 @@ NO_ENGINES = (
 
 
 def run_api(settings: Settings, say: Say) -> None:
-    """Serve the API until SIGTERM or SIGINT."""
+    """Serve the API until a stop signal."""
     keep_private()
     arm_failpoints()
     serve_api(settings, say)
@@ -112,7 +120,7 @@ def serve_api(
         store_watch.start()
         probes = health.probes(service, swept_at=lambda: http.swept_at, is_stopping=lambda: http.should_exit)
         metrics_port = metrics.expose(service, probes, is_sibling=sibling is not None)
-        server.run(http, on_stop=on_stop)
+        server.run(http, stop_signals(), on_stop=on_stop)
     finally:
         stopping.set()
         store_watch.stop()

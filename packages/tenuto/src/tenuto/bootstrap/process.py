@@ -39,12 +39,20 @@ def keep_private() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
+def stop_signals() -> list[signal.Signals]:
+    """The signals that stop a process gracefully. SIGHUP, sent when its terminal is closed, is one of them
+    unless whoever started the process has it ignored, as nohup does.
+    """
+    hangup = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+    return [signal.SIGTERM, signal.SIGINT, *hangup]
+
+
 class StopSignal(threading.Event):
-    """Set by SIGTERM or SIGINT. The main thread makes it and waits for it with `wait_for_signal`."""
+    """Set by a stop signal. The main thread makes it and waits for it with `wait_for_signal`."""
 
     def __init__(self) -> None:
         super().__init__()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             signal.signal(number, self._handle)
 
     def wait_for_signal(self) -> None:

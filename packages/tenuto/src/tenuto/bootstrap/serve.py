@@ -24,7 +24,14 @@ from tenuto.bootstrap.opening import (
     refuse_missing,
     warn_of_little_space,
 )
-from tenuto.bootstrap.process import Say, StopSignal, arm_failpoints, keep_private, start_telemetry
+from tenuto.bootstrap.process import (
+    Say,
+    StopSignal,
+    arm_failpoints,
+    keep_private,
+    start_telemetry,
+    stop_signals,
+)
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import rules as catalog
 from tenuto.catalog import upstream_keys
@@ -40,7 +47,7 @@ NOT_READY = "an API process could not start; the log says why"
 
 
 def run_serve(settings: Settings, worker: Child, say: Say, bring_weights: Callable[[Settings], None]) -> None:
-    """Serve until SIGTERM or SIGINT, as the only service on this folder. `worker` is not started yet."""
+    """Serve until a stop signal, as the only service on this folder. `worker` is not started yet."""
     lock = None
     try:
         arm_failpoints()
@@ -116,14 +123,14 @@ class _Siblings:
         ]
 
     def serve(self, say: Say, lock: FolderLock) -> None:
-        """Serve until SIGTERM or SIGINT; a second one ends the grace. OperatorError: one cannot start."""
+        """Serve until a stop signal; a second one ends the grace. OperatorError: one cannot start."""
         self._expose()
         address = address_of([self._sockets[0].getsockname()[:2]])
         threading.Thread(target=self._await_ready, args=(address, say, lock), daemon=True).start()
         for api in self._apis:
             api.start()
         self._stopping.wait_for_signal()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in stop_signals():
             signal.signal(number, lambda *_: _thread.start_new_thread(self._ask_to_stop, ()))
         # Once all processes have closed the socket, connections that were not accepted are refused.
         for listening in self._sockets:

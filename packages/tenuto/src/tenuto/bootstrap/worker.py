@@ -27,7 +27,7 @@ def run_worker(
     tell: Callable[[Sequence[Ability]], None] | None = None,
     withdraws: bool = True,
 ) -> None:
-    """Work until SIGTERM or SIGINT. `tell` receives what this worker can run, before it claims anything.
+    """Work until a stop signal. `tell` receives what this worker can run, before it claims anything.
 
     `withdraws`: whether it withdraws its offers when it stops. The worker of `serve` does not: it stops with
     the whole service or is restarted at once, and no job should be refused because of a restart.

@@ -13,7 +13,7 @@ import itertools
 import signal
 import socket
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -190,8 +190,8 @@ def check_address(host: str, port: int) -> None:
         listening.close()
 
 
-def run(server: Server, *, on_stop: Callable[[], None] = lambda: None) -> None:
-    """Runs a server on a loop of its own until SIGTERM or SIGINT; a second signal ends the grace.
+def run(server: Server, signals: Iterable[int], *, on_stop: Callable[[], None] = lambda: None) -> None:
+    """Runs a server on a loop of its own until one of the signals arrives; a second one ends the grace.
 
     `on_stop` is called in a thread of its own, before the last requests are answered.
     """
@@ -203,7 +203,7 @@ def run(server: Server, *, on_stop: Callable[[], None] = lambda: None) -> None:
         # thread of `threading` takes locks; starting a bare one takes none.
         _thread.start_new_thread(on_stop, ())
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in signals:
         signal.signal(number, stop)
     server.run()
 

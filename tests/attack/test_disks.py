@@ -215,6 +215,27 @@ def test_a_disk_that_cannot_be_written_is_named_at_the_start(mounted: Path, dama
     assert str(mounted) in done.stderr
 
 
+def test_a_full_disk_is_named_when_the_records_on_it_cannot_be_opened(mounted: Path) -> None:
+    """Not as an I/O error, which looks like damage; `doctor` does not advise to leave the data behind."""
+    service = RunningService(mounted / "data")
+    service.command("admin", "accounts", "create", "me")
+    disk = Mounted(mounted)
+    disk.fill(service)
+    refused = [
+        service.command("serve", "--port", "0", "--log-format", "text", check=False),
+        service.command("admin", "accounts", "list", check=False),
+    ]
+    doctor = service.command("admin", "doctor", check=False)
+    disk.free(service)
+
+    assert [1, 1, 1] == [done.returncode for done in (*refused, doctor)]
+    assert "No space left on device; free some space" in refused[0].stderr.splitlines()[-1]
+    assert "its disk is full; free some space" in refused[1].stderr.splitlines()[-1]
+    assert f"data folder: {service.folder}: No space left on device → free some space\n" in doctor.stdout
+    assert "its disk is full; free some space" in doctor.stdout
+    assert "me" in service.command("admin", "accounts", "list").stdout
+
+
 def _check(service: RunningService, *, jobs: int, credit_micros: int = CREDIT_MICROS) -> None:
     """The checker, all jobs succeeded, and no file that nobody refers to."""
     checker.check_audit(service)

@@ -103,6 +103,33 @@ def test_a_process_that_cannot_load_what_renditions_need_stops(
     assert '"reason": "Too many open files", "event": "libraries.not_loaded"' in logged
 
 
+@pytest.mark.parametrize("is_full", [True, False])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_service_runs_although_nothing_can_be_printed(
+    operator: Operator, tmp_path: Path, processes: str, is_full: bool
+) -> None:
+    """Its stdout is on a full disk, or a pipe without a reader: a restart is how content gets erased."""
+    reader, pipe = os.pipe()
+    os.close(reader)
+    full = os.open("/dev/full", os.O_WRONLY)
+    settings = operator.environment(engines="fake", api_processes=processes, port="0")
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [TENUTO, "serve"], env=settings, stdout=full if is_full else pipe, stderr=log
+        )
+    os.close(full)
+    os.close(pipe)
+    try:
+        until(lambda: "output.not_written" in (tmp_path / "log").read_text() or process.poll() is not None)
+        signed = (operator.folder / "serve.lock").read_text().strip().partition(", ")[2]
+        answer = httpx2.get(f"http://{signed}/livez")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(WAIT_S)
+
+    assert (200, 0) == (answer.status_code, code)
+
+
 def test_a_second_serve_on_one_folder_and_a_port_that_is_taken_are_refused(
     operator: Operator, start: Start, tmp_path: Path
 ) -> None:

@@ -300,6 +300,11 @@ _NO_THREAD = "can't start new thread"
 _WITHOUT_NUMBER = tuple(os.strerror(number) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM))
 
 
+def remedy_of_folder(error: OSError) -> str:
+    """What to do about a data folder that cannot be written; one on a full disk must not be left behind."""
+    return "free some space" if error.errno == errno.ENOSPC else "choose another with --data"
+
+
 def is_of_the_machine(error: BaseException | None) -> bool:
     """Whether the error, or one of its causes, is the machine's, so that waiting may help: no disk space, a
     limit on the size of files, no descriptor, also for a library that is loaded, no memory, no thread, a disk

@@ -117,7 +117,9 @@ def is_first_run(database: Database) -> bool:
 
 
 def warn_of_little_space(folder: Path) -> None:
-    """Warn before anything starts. A full disk does not prevent the start, so that content can be erased."""
+    """Warn before anything starts. It starts all the same, so that content can be erased; only SQLite needs
+    a little room for that.
+    """
     free = shutil.disk_usage(folder).free
     if free < LITTLE_SPACE_BYTES:
         log().warning(

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tenuto.cli.common import new_ids, own_blobs, say
 from tenuto.cli.options import ServiceLocation, add_location, location_of
-from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable
+from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable, remedy_of_folder
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_engine import processor
@@ -80,7 +80,7 @@ def _folder(settings: "Settings") -> Iterator[CheckResult]:
         probe.write_bytes(b"x")
         probe.unlink()
     except OSError as error:
-        yield _bad("data folder", f"{folder}: {error.strerror}", "choose another with --data")
+        yield _bad("data folder", f"{folder}: {error.strerror}", remedy_of_folder(error))
         return
     from tenuto.bootstrap.opening import LITTLE_SPACE_BYTES
 

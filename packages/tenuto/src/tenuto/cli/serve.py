@@ -2,12 +2,14 @@
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import asdict
 
 from tenuto.cli.common import json_line, model_names, say, table
 from tenuto.cli.options import add_location, location_of
+from tenuto.errors import OperatorError
+from tenuto_client.commands import streams
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t
@@ -15,6 +17,8 @@ from tenuto_client.commands.words import t
 if TYPE_CHECKING:
     from tenuto.config import Settings
     from tenuto.worker.abilities import Ability
+
+T = TypeVar("T")
 
 
 def add(parser: Parser, name: str) -> None:
@@ -62,7 +66,7 @@ def _serve(options: argparse.Namespace, console: Console) -> int:
     from tenuto.bootstrap.serve import run_serve
     from tenuto.cli.models import pull_missing
 
-    run_serve(settings, worker, say, pull_missing)
+    run_serve(settings, worker, _surviving(say), pull_missing)
     return 0
 
 
@@ -70,7 +74,7 @@ def _api(options: argparse.Namespace, console: Console) -> int:
     """Run only the API; workers run elsewhere."""
     from tenuto.bootstrap.api import run_api
 
-    run_api(_settings(options, host=options.host, port=options.port), say)
+    run_api(_settings(options, host=options.host, port=options.port), _surviving(say))
     return 0
 
 
@@ -79,7 +83,7 @@ def _worker(options: argparse.Namespace, console: Console) -> int:
     from tenuto.bootstrap.worker import run_worker
 
     settings = _settings(options)
-    tell = teller(settings, as_json=options.as_json)
+    tell = _surviving(teller(settings, as_json=options.as_json))
     run_worker(settings, model_names(options.models, settings), tell=tell)
     return 0
 
@@ -91,6 +95,21 @@ def _settings(options: argparse.Namespace, **named: Any) -> "Settings":
     settings = location_of(options).settings(**named, log_format=options.log_format)
     set_up_logs(settings.log_level, settings.log_format)
     return settings
+
+
+def _surviving(tell: Callable[[T], None]) -> Callable[[T], None]:
+    """The same for a service, which starts all the same if its output is on a full disk or has no reader."""
+    from tenuto.bootstrap.process import log
+
+    def attempt(what: T) -> None:
+        try:
+            tell(what)
+        except (OperatorError, SystemExit) as error:
+            streams.leave()
+            reason = error.message if isinstance(error, OperatorError) else "stdout: Broken pipe"
+            log().warning("output.not_written", reason=reason)
+
+    return attempt
 
 
 def teller(settings: "Settings", *, as_json: bool) -> "Callable[[Sequence[Ability]], None]":

@@ -5,6 +5,7 @@ lie together.
 """
 
 import asyncio
+import shutil
 import sqlite3
 import threading
 import time
@@ -30,6 +31,7 @@ FLOOR = (3, 40, 0)
 BUSY_TIMEOUT_MS = 5_000
 CACHED_STATEMENTS = 512
 CACHE_KIB = 4_096
+FULL_BYTES = 1 << 20
 # The undo log of savepoints, in which a group's operations run after one has failed. In a file, where SQLite
 # puts it from 64 KiB on, it is two thirds of all that a group of accepted jobs writes.
 UNDO_IN_MEMORY = "pragma temp_store = memory"
@@ -225,7 +227,10 @@ class SqliteDatabase:
                 connection.execute(UNDO_IN_MEMORY)
         except sqlite3.Error as error:
             turn.close()
-            raise OperatorError(f"{self._path} cannot be opened as a SQLite database: {error}.") from error
+            # SQLite needs room for two files beside the database, and calls this an I/O error.
+            is_full = shutil.disk_usage(self._path.parent).free < FULL_BYTES
+            why = "its disk is full; free some space" if is_full else f"{error}."
+            raise OperatorError(f"{self._path} cannot be opened as a SQLite database: {why}") from error
         return Writer(connection, SqliteTransaction(connection), turn, explain, self.check_location)
 
     def _open_reader(self) -> "_Reader":

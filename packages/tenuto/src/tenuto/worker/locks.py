@@ -5,7 +5,7 @@ import os
 import socket
 from pathlib import Path
 
-from tenuto.errors import FolderInUse, OperatorError
+from tenuto.errors import FolderInUse, OperatorError, remedy_of_folder
 
 SERVE_LOCK = "serve.lock"
 
@@ -26,7 +26,7 @@ class FolderLock:
             ) from None
         except OSError as error:
             raise OperatorError(
-                f"{folder} cannot be written: {error.strerror}; choose another with --data"
+                f"{folder} cannot be written: {error.strerror}; {remedy_of_folder(error)}"
             ) from error
 
     def sign(self, address: str) -> None:

@@ -228,6 +228,28 @@ def test_a_restore_is_resumed_in_no_other_database(
 
 
 @OF_ONE
+def test_a_folder_that_cannot_be_renamed_is_refused_at_once(origin: Origin, tmp_path: Path) -> None:
+    """The current folder, and the root of a disk: before all bytes are copied beside it, in vain."""
+    disk, empty = tmp_path / "disk", tmp_path / "empty"
+    for folder in (disk, empty):
+        folder.mkdir()
+    is_mounted = subprocess.run(["mount", "-t", "tmpfs", "tenuto", disk], capture_output=True).returncode == 0
+    names = [".", *([str(disk)] * is_mounted)]
+    try:
+        refused = [
+            forking.complete(["admin", "backup", name], env=origin.place.environment, cwd=empty)
+            for name in names
+        ]
+    finally:
+        if is_mounted:
+            subprocess.run(["umount", "--lazy", disk], check=True)
+
+    for done in refused:
+        assert "cannot become a backup itself; name a folder in it" in told_last(done)
+    assert ["disk", "empty"] == sorted(path.name for path in tmp_path.iterdir())
+
+
+@OF_ONE
 def test_damaged_bytes_are_named_or_left_out(make_place: MakeService, origin: Origin, tmp_path: Path) -> None:
     """A backup is refused with the blob's name; with the option it is taken without, and says so."""
     place = make_place("sqlite")

@@ -159,6 +159,9 @@ def _prepare(folder: Path) -> tuple[Path, int]:
     """The folder to build in, without the rows that an earlier backup left there, and its lock."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OperatorError(f"{folder} is there already; name a folder that is not")
+    if folder.name in ("", "..") or folder.is_mount():
+        # The finished backup is renamed to it, which the system would refuse at the very end.
+        raise OperatorError(f"{folder} cannot become a backup itself; name a folder in it")
     place = folder.with_name(folder.name + UNFINISHED)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -210,6 +210,17 @@ def test_openais_own_package_works(client: "openai.OpenAI") -> None:
         client.with_options(api_key="wrong").models.list()
 
 
+def test_a_conversation_continues_as_openais_package_gives_it(client: "openai.OpenAI") -> None:
+    """`model_dump()` of an answer has a null for each field that it lacks, as None of an argument is."""
+    asked: Any = {"role": "user", "content": "one"}
+    first = client.chat.completions.create(model=CHAT, messages=[asked], stop=None, temperature=None)
+    answer: Any = first.choices[0].message.model_dump()
+
+    second = client.chat.completions.create(model=CHAT, messages=[asked, answer, asked])
+    assert None is answer["function_call"] is answer["annotations"]
+    assert "one" == second.choices[0].message.content
+
+
 def test_the_model_must_be_a_chat_model_in_sight(operator: Operator, caller: Caller) -> None:
     """Unknown, or made for jobs: 400; outside the key's restriction: 403; a chat model makes no job."""
     narrow = operator.key(caller.account_id, models=[SPEECH])

@@ -63,7 +63,7 @@ def test_everything_that_an_upstream_takes_goes_there_unchanged(
         {"role": "assistant", "content": None, "tool_calls": CALLS},
         {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
         {"role": "tool", "tool_call_id": "call_2", "content": [{"type": "text", "text": "noon"}]},
-        {"role": "assistant", "content": "", "refusal": None},
+        {"role": "assistant", "content": "", "refusal": "No."},
         {"role": "user", "content": "Go on."},
     ]
     fields = {

@@ -93,6 +93,23 @@ def test_fields_without_effect_are_taken() -> None:
     assert read(body()) == read(body(user="", metadata={"a": "b"}, store=False))
 
 
+@pytest.mark.parametrize(
+    "name", sorted({field.name for field in chat.FIELDS if not field.required} | {*chat.NOT_SUPPORTED})
+)
+def test_a_field_that_is_null_counts_as_left_out(name: str) -> None:
+    """Programs made for OpenAI send null for what was not given, as its API allows (R192)."""
+    assert read(body()) == read(body(**{name: None}))
+
+
+def test_an_answer_can_be_sent_back_as_openai_packages_give_it() -> None:
+    """Their message has a null for each field that the answer did not have."""
+    nothing: dict[str, Any] = dict.fromkeys(("refusal", "audio", "function_call", "tool_calls", "name"))
+    answer = {"role": "assistant", "content": "Hello.", "annotations": [], **nothing}
+
+    assert (Message("assistant", "Hello."),) == read(body(messages=[answer])).messages
+    assert (Message("assistant", "Hello."),) == read(body(messages=[answer | {"annotations": None}])).messages
+
+
 def test_a_content_is_a_text_or_text_parts() -> None:
     """Parts stay apart as they were sent; as one text each stands on a line of its own."""
     parts = [{"type": "text", "text": "one"}, {"type": "text", "text": ""}]
@@ -110,7 +127,7 @@ def test_pictures_calls_and_their_results_are_kept() -> None:
 
     assert (
         Message("user", ("what?", Image("data:image/png;base64,AA==", "low")), {"name": "Ann"}),
-        Message("assistant", None, {"tool_calls": (CALL,), "refusal": None}),
+        Message("assistant", None, {"tool_calls": (CALL,)}),
         Message("assistant", None, {"tool_calls": (CALL,)}),
         Message("tool", "sunny", {"tool_call_id": "call_1"}),
     ) == read(body(messages=[asked, calling, without, result])).messages
@@ -149,7 +166,8 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
     ("sent", "expected"),
     [
         ({"temperature": 2.1}, [("temperature", "out_of_range")]),
-        ({"temperature": None}, [("temperature", "wrong_type")]),
+        ({"model": None}, [("model", "required")]),
+        ({"top_k": None}, [("top_k", "unknown_name")]),
         ({"top_p": -0.1}, [("top_p", "out_of_range")]),
         ({"seed": 1.0}, [("seed", "wrong_type")]),
         ({"seed": 2**63}, [("seed", "out_of_range")]),
@@ -212,6 +230,10 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
         ),
         ({"messages": [{"role": "user"}]}, [("messages[0].content", "required")]),
         ({"messages": [{"role": "user", "content": None}]}, [("messages[0].content", "wrong_type")]),
+        (
+            {"messages": [{"role": "assistant", "content": "", "audio": {"id": "x"}}]},
+            [("messages[0].audio", "unknown_name")],
+        ),
         ({"messages": [{"role": "user", "content": []}]}, [("messages[0].content", "wrong_length")]),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url", "text": "x"}]}]},

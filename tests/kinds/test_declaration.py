@@ -46,7 +46,7 @@ def test_openapi_has_the_parameters_of_a_kind(kind: Kind) -> None:
 
 
 def test_openapi_has_the_fields_of_a_chat() -> None:
-    """Names, which are required, and the bounds of plain values; what a model honours is among them."""
+    """Names, which are required, the bounds of plain values, or null; what a model honours is among them."""
     described = SCHEMAS["ChatRequest"]
     plain = [field for field in chat.FIELDS if isinstance(field.rule, Boolean | Integer | Number | Text)]
     properties = {
@@ -54,7 +54,7 @@ def test_openapi_has_the_fields_of_a_chat() -> None:
         for name in (field.name for field in plain)
     }
 
-    assert {field.name: property_of(field) for field in plain} == properties
+    assert {field.name: or_null(field) for field in plain} == properties
     assert {field.name for field in chat.FIELDS} == set(described["properties"])
     assert [field.name for field in chat.FIELDS if field.required] == described["required"]
     assert set(CHAT_HONOURED) <= set(described["properties"])
@@ -95,6 +95,12 @@ def test_the_verbs_have_the_bounds_of_their_parameters() -> None:
     assert f't("{bounds(named["duration_factor"])};' in helps
     assert f't("{bounds(named["num_inference_steps"])};' in helps
     assert f't("{bounds(named["guidance_scale"])}:' in helps
+
+
+def or_null(field: Field) -> dict[str, Any]:
+    """A field of a chat as a property; one that may be left out may be null."""
+    known = property_of(field)
+    return known if field.required else known | {"type": [known["type"], "null"]}
 
 
 def type_of(field: Field) -> Any:

@@ -1007,45 +1007,46 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description A field that is null counts as left out. */
         ChatRequest: {
             /** @description The full name of a chat model. */
             model: string;
             messages: components["schemas"]["ChatMessage"][];
             /** @description 0: always the most likely token. */
-            temperature?: number;
-            top_p?: number;
+            temperature?: number | null;
+            top_p?: number | null;
             /** @description The maximum number of tokens in the answer. */
-            max_tokens?: number;
+            max_tokens?: number | null;
             /** @description The newer name of `max_tokens`; send one of the two. */
-            max_completion_tokens?: number;
+            max_completion_tokens?: number | null;
             /** @description One string, or up to four, before which the answer stops. */
-            stop?: string | string[];
-            seed?: number;
+            stop?: null | string | string[];
+            seed?: number | null;
             /** @description Functions that the model may call. `tools`, `logprobs`, `n` and the like are taken by models whose `honoured_parameters` name them. */
-            tools?: components["schemas"]["ChatTool"][];
-            tool_choice?: ("none" | "auto" | "required") | {
+            tools?: components["schemas"]["ChatTool"][] | null;
+            tool_choice?: null | ("none" | "auto" | "required") | {
                 /** @constant */
                 type: "function";
                 function: {
                     name: string;
                 };
             };
-            parallel_tool_calls?: boolean;
-            logprobs?: boolean;
+            parallel_tool_calls?: boolean | null;
+            logprobs?: boolean | null;
             /** @description Only with `logprobs`. */
-            top_logprobs?: number;
+            top_logprobs?: number | null;
             logit_bias?: {
                 [key: string]: number;
-            };
-            reasoning_effort?: string;
-            presence_penalty?: number;
-            frequency_penalty?: number;
+            } | null;
+            reasoning_effort?: string | null;
+            presence_penalty?: number | null;
+            frequency_penalty?: number | null;
             /**
              * @description How many answers.
              * @default 1
              */
-            n?: number;
-            response_format?: {
+            n?: number | null;
+            response_format?: null | {
                 /** @enum {string} */
                 type: "text" | "json_object";
             } | {
@@ -1060,23 +1061,23 @@ export interface components {
                 };
             };
             /** @default false */
-            stream?: boolean;
+            stream?: boolean | null;
             /** @description Only with `stream`. */
             stream_options?: {
                 /** @default false */
                 include_usage?: boolean;
-            };
+            } | null;
             /** @description Ignored. */
-            user?: string;
+            user?: string | null;
             /** @description Ignored. */
             metadata?: {
                 [key: string]: string;
-            };
+            } | null;
             /**
              * @description Chats are never stored.
-             * @constant
+             * @enum {boolean|null}
              */
-            store?: false;
+            store?: false | null;
         };
         ChatTool: {
             /** @constant */
@@ -1116,14 +1117,23 @@ export interface components {
             /** @enum {string} */
             role: "system" | "developer" | "user" | "assistant";
             content: components["schemas"]["ChatContent"];
-            name?: string;
+            name?: string | null;
+            /** @description This and what follows: as OpenAI's packages give an answer. */
+            tool_calls?: null;
+            refusal?: null;
+            annotations?: unknown[] | null;
+            audio?: null;
+            function_call?: null;
         } | {
             /** @constant */
             role: "assistant";
             content?: components["schemas"]["ChatContent"] | null;
-            name?: string;
+            name?: string | null;
             tool_calls: components["schemas"]["ChatToolCall"][];
             refusal?: string | null;
+            annotations?: unknown[] | null;
+            audio?: null;
+            function_call?: null;
         } | {
             /** @constant */
             role: "tool";

@@ -36,6 +36,7 @@ from tenuto.bodies.messages import (
     Only,
     Schema,
     ToolChoice,
+    without_nulls,
 )
 from tenuto.config import CHAT_FEATURES
 from tenuto.errors import Fault
@@ -203,6 +204,7 @@ def check(body: Any, takes: Collection[str] = CHAT_FEATURES) -> tuple[ChatReques
     """The request, or None and everything that is wrong with it, for a model that takes these features."""
     if type(body) is not dict:
         return None, [wrong_type("body", body, "an object")]
+    body = without_nulls(_READ, body)
     faults: list[Fault] = []
     values = read_fields(_READ, body, "", faults)
     if "max_tokens" in body and "max_completion_tokens" in body:

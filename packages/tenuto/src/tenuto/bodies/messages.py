@@ -31,6 +31,8 @@ MAX_TOOLS = 128
 MAX_NAME_CHARACTERS = 256
 MAX_TEXT_CHARACTERS = 1 << 30
 """For a part of a message and for a tool call: in effect only the whole body is limited."""
+_OF_ANSWERS = frozenset({"annotations", "audio", "function_call"})
+"""Fields that OpenAI's packages give an answer's message; sent back with the conversation, they are empty."""
 _IMAGE_URL = re.compile(r"(https?://|data:image/[a-z0-9.+-]{1,64};base64,)\S", re.IGNORECASE)
 
 
@@ -47,7 +49,7 @@ class Message(msgspec.Struct, frozen=True):
     role: str
     content: str | tuple[str | Image, ...] | None
     more: dict[str, Any] = {}
-    """`name`, `tool_calls`, `tool_call_id` and `refusal`, as they were sent."""
+    """`name`, `tool_calls`, `tool_call_id` and `refusal`, as they were sent, but for nulls."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -133,6 +135,15 @@ class Nullable:
         return None if value is None else self.rule.read(param, value, faults)
 
 
+def without_nulls(fields: Mapping[str, Field], value: Mapping[str, Any]) -> dict[str, Any]:
+    """What an object has beside null for fields that cannot be null: in OpenAI's API that leaves them out."""
+    return {
+        name: item
+        for name, item in value.items()
+        if item is not None or (field := fields.get(name)) is None or isinstance(field.rule, Nullable)
+    }
+
+
 class ToolChoice:
     """A word, or the one function that must be called."""
 
@@ -179,7 +190,8 @@ class _Message:
             return None
         before = len(faults)
         fields = _fields_of(value)
-        values = read_fields(fields, value, f"{param}.", faults)
+        sent = {name: item for name, item in value.items() if item or name not in _OF_ANSWERS}
+        values = read_fields(fields, without_nulls(_OF_ALL_ROLES, sent), f"{param}.", faults)
         if len(faults) > before:
             return None
         role, content = values.pop("role"), values.pop("content", None)
@@ -240,7 +252,7 @@ _CALL = Object(
     ),
 )
 _CALLS = Field("tool_calls", Items(_CALL, MAX_TOOLS, "calls", "an array of calls"), "What the model calls.")
-_REFUSAL = Field("refusal", Nullable(_ANY_TEXT), "Why the model did not answer.")
+_REFUSAL = Field("refusal", _ANY_TEXT, "Why the model did not answer.")
 _MESSAGE = by_name((_ROLE, _SAID, _OF_NAME))
 _ASSISTANT = by_name((_ROLE, _SAID, _OF_NAME, _CALLS, _REFUSAL))
 _CALLING = by_name(
@@ -253,6 +265,7 @@ _CALLING = by_name(
     )
 )
 _TOOL = by_name((_ROLE, _SAID, Field("tool_call_id", _NAME, "Which call it answers.", required=True)))
+_OF_ALL_ROLES = {**_TOOL, **_CALLING}
 _FUNCTION = Object(
     Field("name", _NAME, "Its name.", required=True),
     Field("description", _ANY_TEXT, "What it does."),

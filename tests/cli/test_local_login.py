@@ -42,10 +42,11 @@ def own(home: Path, tmp_path: Path) -> Iterator[RunningService]:
         service.stop()
 
 
-def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str, folder: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
     """A command in a script."""
     return subprocess.run(
         [TENUTO, *words],
+        cwd=folder,
         env=os.environ | variables,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -123,6 +124,27 @@ def test_the_account_is_the_operators_if_there_is_one_and_never_a_guess(own: Run
     assert f"logged in to {own.url} as mine; " in first.stderr
     assert 1 == second.returncode
     assert "several accounts and no operator; create a key with `tenuto admin keys create" in second.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("accounts", "create", "me"), ("accounts", "invite", "me"), ("keys", "list")]
+)
+def test_an_operators_command_in_another_folder_makes_nothing(
+    own: RunningService, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """The service would not know its account and key. The folder that it names is the right one."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    refused = run("admin", *words, folder=elsewhere)
+    [named] = re.findall(r"--data (.*)\n", refused.stderr)
+
+    assert 1 == refused.returncode
+    assert f"there is no Tenuto data in {elsewhere}/tenuto-data; a service of yours has its" in refused.stderr
+    assert ([], str(own.folder)) == (list(elsewhere.iterdir()), named)
+    assert 0 == run("admin", *words, "--data", named, folder=elsewhere).returncode
+    assert (
+        0 == run("admin", "accounts", "create", "new", "--data", "tenuto-data", folder=elsewhere).returncode
+    )
 
 
 def test_who_lacks_credit_is_told_once_what_is_needed_and_the_operator_how(own: RunningService) -> None:

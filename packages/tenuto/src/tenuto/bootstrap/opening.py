@@ -1,6 +1,7 @@
 """Opens the data folder, the database and the store of bytes, and installs the built-in voices in both."""
 
 import os
+import shlex
 import shutil
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from tenuto.backup.restore import refuse_unfinished
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.opening import open_store
 from tenuto.blobs.reasons import reason
+from tenuto.bootstrap.local_services import live_services
 from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
 from tenuto.db.connection_errors import describe
@@ -78,10 +80,12 @@ def refuse_missing(settings: Settings) -> None:
     refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")
     if file != settings.database and not (settings.folder / file).exists():
-        raise OperatorError(
-            f"there is no Tenuto data in {settings.folder.resolve()}; name its folder with --data,"
-            " or begin there with `tenuto serve`"
-        )
+        nothing = f"there is no Tenuto data in {settings.folder.resolve()}"
+        if served := [shlex.quote(service.folder) for service in live_services()]:
+            raise OperatorError(
+                f"{nothing}; a service of yours has its data in another folder: --data {' or '.join(served)}"
+            )
+        raise OperatorError(f"{nothing}; name its folder with --data, or begin there with `tenuto serve`")
 
 
 def database_unreachable(error: Unavailable) -> OperatorError:

@@ -35,11 +35,17 @@ def records(location: ServiceLocation, *, creates: bool = False) -> "Iterator[Da
     """The database of the service, migrated, and closed at the end.
 
     OperatorError if there is none, unless the command `creates` what a first account needs: a command in
-    the wrong folder leaves nothing there, and does not make it seem that the accounts are gone.
+    the wrong folder leaves nothing there, and does not make it seem that the accounts are gone. While a
+    service of this user runs, nothing is created in a folder that was not named.
     """
+    from tenuto.bootstrap.local_services import live_services
     from tenuto.bootstrap.opening import open_existing, open_records
+    from tenuto.config import FOLDER
 
-    with closing((open_records if creates else open_existing)(location.settings())) as database:
+    settings = location.settings()
+    is_named = location.data is not None or settings.folder != FOLDER
+    creates = creates and (is_named or not live_services())
+    with closing((open_records if creates else open_existing)(settings)) as database:
         arm_failpoints()
         yield database
 

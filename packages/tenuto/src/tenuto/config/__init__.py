@@ -47,6 +47,8 @@ __all__ = [
 ]
 
 PREFIX = "TENUTO_"
+FOLDER = Path("tenuto-data")
+"""The data folder of a command to which nothing names one."""
 ADDED = "models"
 """The folder, in the data folder, with the tables of models that were added (`catalog.additions`)."""
 
@@ -67,7 +69,7 @@ def load(
         values |= _from_file(file, faults)
     values |= _from_environment(environment, faults)
     values |= {name: value for name, value in (options or {}).items() if value is not None}
-    values.setdefault("folder", "tenuto-data")
+    values.setdefault("folder", FOLDER)
     # As in weights.cache, which this package may not import: a cache shared by all of a user's programs.
     values.setdefault("cache", f"{environment.get('XDG_CACHE_HOME') or '~/.cache'}/tenuto")
     _add_models(values, faults)

@@ -15,6 +15,7 @@ from contract.conftest import _running
 from servers import processes
 from servers.callers import Caller, Operator, error_code, faults
 from servers.chats import PRICED, body, said
+from servers.document import document
 from servers.receiver import Message, Receiver, plainly
 from servers.service import RunningService
 from servers.upstream import UpstreamServer
@@ -372,4 +373,5 @@ def test_a_service_without_webhooks_says_so(paid: Operator) -> None:
     """They are off unless the operator allows them."""
     caller = paid.caller()
     assert (403, "forbidden") == error_code(caller.get("/v1/webhooks"))
+    assert "forbidden" in document()["components"]["schemas"]["ErrorCode"]["enum"]
     assert (403, "forbidden") == error_code(post(caller, "/v1/webhooks", {}))

@@ -2063,7 +2063,7 @@ export interface components {
          * @description Stable; programs branch on this and never on the message. See `docs/errors.md`.
          * @enum {string}
          */
-        ErrorCode: "invalid_request" | "invalid_api_key" | "model_not_allowed" | "insufficient_balance" | "not_found" | "method_not_allowed" | "request_timeout" | "idempotency_conflict" | "erased" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "checksum_mismatch" | "range_not_satisfiable" | "rate_limited" | "internal_error" | "unavailable" | "model_unavailable" | "artifact_unavailable" | "storage_failed";
+        ErrorCode: "invalid_request" | "invalid_api_key" | "forbidden" | "model_not_allowed" | "insufficient_balance" | "not_found" | "method_not_allowed" | "request_timeout" | "idempotency_conflict" | "erased" | "precondition_failed" | "payload_too_large" | "unsupported_media_type" | "checksum_mismatch" | "range_not_satisfiable" | "rate_limited" | "internal_error" | "unavailable" | "model_unavailable" | "artifact_unavailable" | "storage_failed";
     };
     responses: {
         /**

@@ -173,7 +173,7 @@ async def _admitted(call: Call) -> Caller:
 
 def _require_on(call: Call, caller: Caller) -> None:
     if call.service.settings.webhooks == "off":
-        raise Forbidden("webhooks are switched off on this service; its operator can allow them")
+        raise Forbidden("webhooks are switched off here; the operator's setting `webhooks` can allow them")
 
 
 async def _fields(call: Call, known: Mapping[str, Field]) -> dict[str, Any]:

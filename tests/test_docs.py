@@ -165,6 +165,18 @@ def test_the_documents_name_the_languages_of_the_image_model() -> None:
     )
 
 
+def test_every_page_that_installs_a_package_of_ours_says_where_it_is() -> None:
+    """They are on no index yet: a page names the folder of the wheels, or links the page that does."""
+    pages = {page: page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md")}
+    installs = {page: text for page, text in pages.items() if re.search(r"pip install ['\"]?tenuto", text)}
+
+    assert len(installs) > 3
+    assert not [
+        page.name for page, text in installs.items() if not re.search(r"find-links|/install\.md", text)
+    ]
+    assert "PIP_FIND_LINKS" in pages[ROOT / "docs" / "start" / "en" / "install.md"]
+
+
 def test_the_rate_of_a_preview_is_that_of_the_setting() -> None:
     """docs/preview.md names the default of `requests_per_second`."""
     document = (ROOT / "docs" / "preview.md").read_text("utf-8")

@@ -263,7 +263,8 @@ def show_how_to_go_on(key: str) -> None:
     """Lines to copy; the account and its jobs are kept in demo/data until the next `make demo`."""
     command = TENUTO.removeprefix(f"{ROOT}/")
     lines = f"""
-Size, SHA-256 and media type of every file are as promised. Look and listen, then go on by hand:
+Size, SHA-256 and media type of every file are as promised. Look and listen, then go on by hand
+(the next `make demo` deletes {DATA.relative_to(ROOT)}: copy what you want to keep):
 
   {command} serve --data {DATA.relative_to(ROOT)}
 

@@ -177,6 +177,13 @@ def test_every_page_that_installs_a_package_of_ours_says_where_it_is() -> None:
     assert "PIP_FIND_LINKS" in pages[ROOT / "docs" / "start" / "en" / "install.md"]
 
 
+def test_no_command_makes_its_idempotency_key_as_it_runs() -> None:
+    """Run again it would be new work, with a charge of its own; and not every machine has `uuidgen`."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README*.md")]
+
+    assert not [page.name for page in pages if re.search(r"Idempotency-Key: \$\(", page.read_text("utf-8"))]
+
+
 def test_the_rate_of_a_preview_is_that_of_the_setting() -> None:
     """docs/preview.md names the default of `requests_per_second`."""
     document = (ROOT / "docs" / "preview.md").read_text("utf-8")

@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import metadata
@@ -128,6 +129,14 @@ def test_every_error_says_what_it_means_and_is_documented() -> None:
     assert {*http, *studio, *inside} == {error.code for error in ours}
     assert set(http) == set(schemas["ErrorCode"]["enum"])
     assert codes_under("Why a job failed") == schemas["Failure"]["properties"]["code"]["enum"]
+
+
+def test_types_are_checked_beside_what_pip_has_left() -> None:
+    """`pip install ./packages/tenuto-engine` leaves a copy, in which mypy would find every module again."""
+    exclude = tomllib.loads(read("pyproject.toml"))["tool"]["mypy"]["exclude"]
+
+    assert re.search(exclude, "packages/tenuto-engine/build/lib/tenuto_engine/__init__.py")
+    assert not [name for name in NAMES if re.search(exclude, name)]
 
 
 def test_decisions_are_numbered_without_gaps() -> None:

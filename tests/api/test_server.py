@@ -900,7 +900,7 @@ def test_a_request_that_outlasts_the_grace_is_told_to_come_again(
 
 
 PROGRAM = """
-import sys
+import signal
 from tenuto.api.limits import HttpLimits
 from tenuto.http.server import make_server, run
 
@@ -912,9 +912,43 @@ async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body"})
 
-run(make_server(app, request_id=lambda: "req_1", on_ready=lambda at: print(at[0][1], flush=True)))
+run(make_server(app, request_id=lambda: "req_1", on_ready=lambda at: print(at[0][1], flush=True)), [signal.SIGTERM])
 print("stopped", flush=True)
 """
+
+
+def test_a_start_that_fails_answers_nobody() -> None:
+    """A request that arrives meanwhile is not begun while the loop ends."""
+    served: list[str] = []
+    early: list[socket.socket] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for _ in range(2):
+                message = await receive()
+                await send({"type": message["type"] + ".complete"})
+            return
+        served.append(scope["path"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    def fail(addresses: Any) -> None:
+        early.append(socket.create_connection(addresses[0]))
+        early[0].sendall(GET)
+        # The loop runs until this has ended.
+        asyncio.get_running_loop().run_in_executor(None, time.sleep, 0.5)
+        raise OSError("no room")
+
+    server = make_server(app, request_id=lambda: "req_1", limits=QUICK, on_ready=fail)
+    with pytest.raises(OSError, match="no room"):
+        server.run()
+    with early[0] as client:
+        try:
+            answer = client.recv(65536)
+        except ConnectionResetError:
+            answer = b""
+
+    assert ([], b"") == (served, answer)
 
 
 def test_sigterm_ends_a_process_that_serves_in_order() -> None:

@@ -7,6 +7,7 @@ that the system sets to a process's files, which can be changed while it runs.
 import hashlib
 import resource
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -283,3 +284,28 @@ def _reconnect(connection: "psycopg.Connection[Any]", name: str) -> None:
         " where datname = %s and pid <> pg_backend_pid()",
         [name],
     )
+
+
+FULL_AT_ONCE = """
+import resource, sys
+from tenuto import config
+from tenuto.bootstrap.api import announce
+from tenuto.bootstrap.opening import open_records
+from tenuto.worker.locks import FolderLock
+
+settings = config.load({}, options={"folder": sys.argv[1], "engines": "fake"})
+lock, database = FolderLock(settings.folder), open_records(settings, patience_s=10)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+announce(settings, database, "127.0.0.1:8080", print, lock)
+"""
+
+
+def test_a_disk_that_fills_up_during_the_start_does_not_prevent_it(tmp_path: Path) -> None:
+    """Neither the file of the address nor the link of the first run can be written; the address is printed."""
+    (tmp_path / "data").mkdir(mode=0o700)
+    command = [sys.executable, "-c", FULL_AT_ONCE, tmp_path / "data"]
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert 0 == done.returncode, done.stderr
+    assert done.stdout.startswith("Tenuto answers at http://127.0.0.1:8080,")
+    assert 2 == done.stderr.count("output.not_written")

@@ -273,22 +273,32 @@ def announce(
     settings: Settings, database: Database, address: str, say: Say, lock: "FolderLock | None" = None
 ) -> None:
     """Print at the terminal where the service answers, and the next step on a first run; with the lock of a
-    `serve`, also note the address for commands."""
+    `serve`, also note the address for commands. A full disk prevents neither the start nor the rest."""
     from tenuto.web import invitations
+    from tenuto.worker.locks import SERVE_LOCK
 
     if lock is not None:
-        lock.sign(address)
+        try:
+            lock.sign(address)
+        except OSError as error:
+            log().warning("output.not_written", reason=f"{SERVE_LOCK}: {error.strerror}")
         local_services.publish(settings, address)
     say(f"Tenuto answers at http://{address}, its data is in {settings.folder.resolve()}")
     if sys.stdout.isatty():
         _tell_models(settings, say)
-    if (link := invitations.set_up_link(settings, database, address, now_ms=clock())) is not None:
+    try:
+        link = invitations.set_up_link(settings, database, address, now_ms=clock())
+        is_new = is_first_run(database)
+    except Unavailable as error:
+        log().warning("output.not_written", reason=error.message)
+        return
+    if link is not None:
         say(
             "To set up the studio, open this link; it creates the operator account, works once,"
             " and expires in 24 hours:"
         )
         say(f"  {link}")
-    if is_first_run(database):
+    if is_new:
         if settings.database.startswith("sqlite:"):
             say(f'To try it, in another terminal: {_command()} say "Hello"')
         else:

@@ -102,7 +102,15 @@ class Server(uvicorn.Server):
         # Modules, routes and schemas live for good. Every full collection would traverse all of them, and
         # block all requests for 30 to 50 ms.
         gc.freeze()
-        self.on_ready(self.addresses)
+        try:
+            self.on_ready(self.addresses)
+        except BaseException:
+            # While the loop ends, it would accept more requests and begin to answer them.
+            for listening in self.servers:
+                listening.close()
+            for connection in list(cast("set[Connection]", self.server_state.connections)):
+                connection.transport.abort()
+            raise
 
     async def main_loop(self) -> None:
         """Wait until `should_exit` is set. uvicorn's own loop polls ten times a second."""

@@ -912,7 +912,8 @@ async def app(scope, receive, send):
     await send({"type": "http.response.start", "status": 204, "headers": []})
     await send({"type": "http.response.body"})
 
-run(make_server(app, request_id=lambda: "req_1", on_ready=lambda at: print(at[0][1], flush=True)), [signal.SIGTERM])
+server = make_server(app, request_id=lambda: "req_1", on_ready=lambda at: print(at[0][1], flush=True))
+run(server, [signal.SIGTERM])
 print("stopped", flush=True)
 """
 

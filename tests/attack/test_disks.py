@@ -301,9 +301,9 @@ announce(settings, database, "127.0.0.1:8080", print, lock)
 
 
 def test_a_disk_that_fills_up_during_the_start_does_not_prevent_it(tmp_path: Path) -> None:
-    """Neither the file of the address nor the link of the first run can be written; the address is printed."""
+    """Neither the file of the address nor the first run's link can be written; the address is printed."""
     (tmp_path / "data").mkdir(mode=0o700)
-    command = [sys.executable, "-c", FULL_AT_ONCE, tmp_path / "data"]
+    command = [sys.executable, "-c", FULL_AT_ONCE, str(tmp_path / "data")]
     done = subprocess.run(command, capture_output=True, text=True)
 
     assert 0 == done.returncode, done.stderr

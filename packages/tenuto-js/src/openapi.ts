@@ -1573,7 +1573,10 @@ export interface components {
             chats: number;
             prompt_tokens: number;
             completion_tokens: number;
-            /** @description How many of the chats have estimated tokens: their clients disconnected before the model reported its usage. */
+            /**
+             * @description How many of the chats have estimated tokens: their clients disconnected before the model reported its usage,
+             *     or it reported none at the end of a stream.
+             */
             estimated_chats: number;
             charged: components["schemas"]["Money"];
             /** @constant */

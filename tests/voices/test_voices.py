@@ -20,6 +20,8 @@ from tenuto.errors import (
     NotFound,
     RateLimited,
 )
+from tenuto.jobs import lifecycle, recover
+from tenuto.jobs.states import Decision
 from tenuto.jobs.submit import prepare
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.voices import builtin
@@ -244,6 +246,40 @@ def test_a_job_keeps_the_voice_that_it_was_bound_to(world: World) -> None:
     assert [] == condemned(world)
     world.finish(claim.attempt_id)
     assert [blob_id] == condemned(world)
+    world.write(lambda tx: artifacts.forget_condemned(tx, [blob_id]))
+
+
+@pytest.mark.parametrize("end", ["succeeded", "failed", "cancelled", "voided", "withdrawn", "expired"])
+def test_the_recording_of_a_deleted_voice_goes_with_its_last_job(world: World, end: str) -> None:
+    """Whatever ends it, and at once: it no longer counts towards what its account stores (R100)."""
+    caller = world.caller()
+    voice_id = upload(world, caller.account_id)
+    blob_id = blob_of(world, caller.account_id, voice_id)
+    # The second one is the last that needs the recording.
+    ended, job_id = (speak(world, caller, key, voice_id=voice_id) for key in ("first", "second"))
+    world.cancel(caller.account_id, ended)
+    delete(world, caller.account_id, voice_id)
+    before = world.read(artifacts.condemned)
+    if end == "withdrawn":
+        world.cancel(caller.account_id, job_id)
+    elif end == "expired":
+        world.write(lambda tx: lifecycle.expire(tx, world.ids, job_id=job_id, now_ms=world.now_ms))
+    else:
+        world.register("worker_1")
+        claim = world.claim("worker_1")
+        assert claim is not None
+        by_worker = {"succeeded": world.finish, "failed": world.fail, "cancelled": world.cancelled}
+        if end == "voided":
+            world.unknown(claim.attempt_id)
+            by = Decision("alice", "ticket 7")
+            world.write(
+                lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=by, now_ms=world.now_ms)
+            )
+        else:
+            by_worker[end](claim.attempt_id)
+
+    assert [] == before
+    assert [blob_id] == world.read(artifacts.condemned)
     world.write(lambda tx: artifacts.forget_condemned(tx, [blob_id]))
 
 

@@ -49,7 +49,7 @@ def condemn(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> list[str]:
 
 
 def condemn_unused(tx: Transaction, blob_id: str, *, now_ms: int) -> list[str]:
-    """The same for a blob that an open job may still need: then it is left to the sweep."""
+    """The same for a blob that an open job may still need: then the end of the last one condemns it."""
     return condemn(tx, [blob_id], now_ms=now_ms) if store.is_unused(tx, blob_id) else []
 
 

@@ -112,6 +112,11 @@ def condemn_rowless(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> int
     return sum(store.condemn_rowless(tx, blob_id, now_ms) for blob_id in blob_ids)
 
 
+def let_recordings_go(tx: Transaction, job_id: str, *, now_ms: int) -> None:
+    """A job is final: condemn the recordings of deleted voices that no other open job needs."""
+    store.condemn_recordings(tx, job_id, now_ms)
+
+
 def condemned(tx: Transaction) -> list[str]:
     """Blobs whose bytes may now be removed: none while a backup is in progress."""
     blob_ids = store.condemned(tx, SWEEP_BATCH)

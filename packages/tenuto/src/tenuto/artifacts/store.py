@@ -186,6 +186,17 @@ def is_unused(tx: Transaction, blob_id: str) -> bool:
     return row is not None
 
 
+def condemn_recordings(tx: Transaction, job_id: str, now_ms: int) -> None:
+    """Condemn the recordings that a job was bound to, if nothing else refers to them."""
+    tx.do(
+        f"""update blob set condemned_at = :now where id in (
+               select b.id from job_recording mine join blob b on b.id = mine.blob_id
+               where mine.job_id = :job_id and {_UNUSED})""",  # noqa: S608 (a constant)
+        job_id=job_id,
+        now=now_ms,
+    )
+
+
 def condemn(tx: Transaction, blob_id: str, now_ms: int) -> int:
     return tx.run(
         "update blob set condemned_at = :now where id = :id and condemned_at is null", id=blob_id, now=now_ms

@@ -186,7 +186,7 @@ def rename(tx: Transaction, *, account_id: str, voice_id: str, name: str) -> Voi
 def delete(tx: Transaction, *, account_id: str, voice_id: str, now_ms: int) -> list[str]:
     """Delete an own voice and every preference for it; returns the blobs to remove.
 
-    Accepted jobs keep its recording to their end; the sweep removes it then.
+    Accepted jobs keep its recording to their end, which condemns it.
     """
     blob_id = store.lock_own_voice(tx, voice_id, account_id)
     if blob_id is None:

@@ -59,6 +59,8 @@ SERVER = {
     "should_exit",
     "startup",
 }
+STARTED = {"servers"}
+"""Of `Server`, from its start on."""
 PARSER = {"feed_data", "get_http_version", "get_method", "should_keep_alive", "should_upgrade"}
 
 
@@ -127,7 +129,8 @@ def test_what_is_used_of_the_server_and_the_parser_is_there() -> None:
     url = httptools.parse_url(b"/a?b")
 
     assert set() == {name for name in SERVER if not hasattr(own, name)}
-    assert set() == inherited(Server) - SERVER
+    assert set() == STARTED - attributes_of_self(uvicorn.Server, ast.Store)
+    assert set() == inherited(Server) - SERVER - STARTED
     assert set() == {name for name in PARSER if not hasattr(parser, name)}
     assert (b"/a", b"b") == (url.path, url.query)
     assert issubclass(httptools.HttpParserUpgrade, Exception)

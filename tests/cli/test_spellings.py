@@ -52,7 +52,7 @@ def commands_in(name: str, text: str) -> Iterator[str]:
 
 def words_of(command: str) -> list[str]:
     """Its words: without what follows it, brackets, or the names of variables and of what is filled in."""
-    plain = END.sub("", " " + command.replace("\\", "")).rstrip(" .,").replace("%i", "1")
+    plain = END.sub("", " " + command.replace("\\", "").replace('"$@"', "")).rstrip(" .,").replace("%i", "1")
     plain = re.sub(r"\$?\{[^}]*\}|\$\(?[A-Z_]+\)?", "X", plain).translate({ord(sign): " " for sign in "[]"})
     try:
         return shlex.split(plain)

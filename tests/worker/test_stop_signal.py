@@ -50,7 +50,7 @@ class Stub:
             signal.raise_signal(signal.SIGTERM)
         assert stopped.wait(10) and self.should_exit
 
-server.run(Stub(), on_stop=on_stop)
+server.run(Stub(), [signal.SIGTERM], on_stop=on_stop)
 """
 
 

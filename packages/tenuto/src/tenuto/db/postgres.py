@@ -64,10 +64,6 @@ AWAY = "The database is away; nothing was stored, send the same request again."
 COLLIDING = "Too many writes conflict with each other; nothing was stored, send the same request again."
 
 
-class _NotConnected(Unavailable):
-    """No connection can be made at the moment; nothing was stored."""
-
-
 class PostgresDatabase:
     """A Database on a server."""
 
@@ -226,7 +222,8 @@ class PostgresDatabase:
         """
         with self._changing:
             self._connected.discard(threading.current_thread())
-            if not isinstance(pending.error, _NotConnected) or self._closed or not self._connected:
+            is_away = isinstance(pending.error, Unavailable) and pending.error.message == AWAY
+            if not is_away or self._closed or not self._connected:
                 return False
             self._threads.remove(threading.current_thread())
             pending.error = None
@@ -267,7 +264,7 @@ class PostgresDatabase:
         with self._changing:
             is_away = time.monotonic() < self._away_until
         if is_away:
-            raise _NotConnected(AWAY) from self._away_because
+            raise Unavailable(AWAY) from self._away_because
         began = time.monotonic()
         try:
             connection = Connection(self._url, lock_timeout_ms, answer_timeout_ms)
@@ -278,7 +275,7 @@ class PostgresDatabase:
                 self._away_until = now + max(self._backoff_s, now - began)
                 self._away_because = error
                 self._backoff_s = min(self._backoff_s * 2, LONGEST_BACKOFF_S)
-            raise _NotConnected(AWAY) from error
+            raise Unavailable(AWAY) from error
         with self._changing:
             self._backoff_s = FIRST_BACKOFF_S
         return connection

@@ -431,13 +431,7 @@ def _fail(
     evidence: str | None = None,
 ) -> None:
     sequence = attempt_store.end_running(
-        tx,
-        attempt.job_id,
-        attempt.id,
-        FAILED,
-        error_code=code,
-        error_message=message,
-        now_ms=now_ms,
+        tx, attempt.job_id, attempt.id, FAILED, error_code=code, error_message=message, now_ms=now_ms
     )
     _let_go(tx, ids, attempt.job_id, now_ms=now_ms)
     _close(tx, attempt, sequence, "failed", now_ms=now_ms, detail=code, evidence=evidence)

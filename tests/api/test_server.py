@@ -919,7 +919,7 @@ print("stopped", flush=True)
 
 
 def test_a_start_that_fails_answers_nobody() -> None:
-    """A request that arrives meanwhile is not begun while the loop ends."""
+    """A request that arrives during the start is not answered before the loop is closed."""
     served: list[str] = []
     early: list[socket.socket] = []
 

@@ -28,7 +28,7 @@ SETTLED_MS = 500
 LAN_NAME = "lan.test"
 """This machine under a name that browsers take for another one, so that plain HTTP to it is not secure."""
 BENCHMARKING = ip_network("198.18.0.0/15")
-"""Addresses that nobody has (RFC 2544)."""
+"""Addresses reserved for benchmarks (RFC 2544)."""
 _visitors = count(1)
 ARGUMENTS = [
     "--use-fake-device-for-media-stream",

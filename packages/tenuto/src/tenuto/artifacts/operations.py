@@ -112,8 +112,8 @@ def condemn_rowless(tx: Transaction, blob_ids: list[str], *, now_ms: int) -> int
     return sum(store.condemn_rowless(tx, blob_id, now_ms) for blob_id in blob_ids)
 
 
-def let_recordings_go(tx: Transaction, job_id: str, *, now_ms: int) -> None:
-    """A job is final: condemn the recordings of deleted voices that no other open job needs."""
+def condemn_recordings(tx: Transaction, job_id: str, *, now_ms: int) -> None:
+    """Once a job is final: condemn its recordings of deleted voices, unless another open job needs them."""
     store.condemn_recordings(tx, job_id, now_ms)
 
 

@@ -121,7 +121,7 @@ def is_first_run(database: Database) -> bool:
 
 
 def warn_of_little_space(folder: Path) -> None:
-    """Warn before anything starts. It starts all the same, so that content can be erased; only SQLite needs
+    """Warn before anything starts. It starts anyway, so that content can be erased; only SQLite needs
     a little room for that.
     """
     free = shutil.disk_usage(folder).free

@@ -98,7 +98,7 @@ def _settings(options: argparse.Namespace, **named: Any) -> "Settings":
 
 
 def _surviving(tell: Callable[[T], None]) -> Callable[[T], None]:
-    """The same for a service, which starts all the same if its output is on a full disk or has no reader."""
+    """The same for a service, which starts even if its output is on a full disk or has no reader."""
     from tenuto.bootstrap.process import log
 
     def attempt(what: T) -> None:

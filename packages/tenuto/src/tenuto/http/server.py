@@ -105,7 +105,7 @@ class Server(uvicorn.Server):
         try:
             self.on_ready(self.addresses)
         except BaseException:
-            # While the loop ends, it would accept more requests and begin to answer them.
+            # Until the loop is closed, it would accept and answer more requests.
             for listening in self.servers:
                 listening.close()
             for connection in list(cast("set[Connection]", self.server_state.connections)):

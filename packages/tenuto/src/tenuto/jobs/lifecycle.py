@@ -126,7 +126,7 @@ def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Deci
         entry_id=None if by is None else by.entry_id,
         now_ms=now_ms,
     )
-    artifacts.let_recordings_go(tx, attempt.job_id, now_ms=now_ms)
+    artifacts.condemn_recordings(tx, attempt.job_id, now_ms=now_ms)
     _close(tx, attempt, sequence, "succeeded", now_ms=now_ms, detail=detail, by=by)
 
 
@@ -316,7 +316,7 @@ def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: in
     if job.state == QUEUED:
         sequence = store.end_queued(tx, job_id, CANCELLED, error_code=None, error_message=None, now_ms=now_ms)
         assert sequence is not None, "the row is locked"
-        _let_go(tx, ids, job_id, now_ms=now_ms)
+        _release_hold(tx, ids, job_id, now_ms=now_ms)
         store.add_event(tx, job_id, sequence, "cancelled", now_ms=now_ms)
         return False
     if job.state != RUNNING:
@@ -370,7 +370,7 @@ def expire(tx: Transaction, ids: Ids, *, job_id: str, now_ms: int) -> bool:
     )
     if sequence is None:
         return False
-    _let_go(tx, ids, job_id, now_ms=now_ms)
+    _release_hold(tx, ids, job_id, now_ms=now_ms)
     store.add_event(tx, job_id, sequence, "failed", now_ms=now_ms, detail="deadline_exceeded")
     return True
 
@@ -414,10 +414,10 @@ def _requeue(
     )
 
 
-def _let_go(tx: Transaction, ids: Ids, job_id: str, *, now_ms: int) -> None:
-    """A job has ended without a result: what was kept for it is released."""
+def _release_hold(tx: Transaction, ids: Ids, job_id: str, *, now_ms: int) -> None:
+    """Release the hold and the recordings of a job that ended without a result."""
     billing.void(tx, ids, job_id=job_id, now_ms=now_ms)
-    artifacts.let_recordings_go(tx, job_id, now_ms=now_ms)
+    artifacts.condemn_recordings(tx, job_id, now_ms=now_ms)
 
 
 def _fail(
@@ -433,7 +433,7 @@ def _fail(
     sequence = attempt_store.end_running(
         tx, attempt.job_id, attempt.id, FAILED, error_code=code, error_message=message, now_ms=now_ms
     )
-    _let_go(tx, ids, attempt.job_id, now_ms=now_ms)
+    _release_hold(tx, ids, attempt.job_id, now_ms=now_ms)
     _close(tx, attempt, sequence, "failed", now_ms=now_ms, detail=code, evidence=evidence)
 
 
@@ -441,7 +441,7 @@ def _cancel(tx: Transaction, ids: Ids, attempt: FencedAttempt, *, now_ms: int) -
     sequence = attempt_store.end_running(
         tx, attempt.job_id, attempt.id, CANCELLED, error_code=None, error_message=None, now_ms=now_ms
     )
-    _let_go(tx, ids, attempt.job_id, now_ms=now_ms)
+    _release_hold(tx, ids, attempt.job_id, now_ms=now_ms)
     _close(tx, attempt, sequence, "cancelled", now_ms=now_ms)
 
 

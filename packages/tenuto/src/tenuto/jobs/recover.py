@@ -174,7 +174,7 @@ def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, by: Decision, 
     )
     assert sequence is not None, "the row is locked"
     billing.void(tx, ids, job_id=job.id, note=by.as_note("voided"), entry_id=by.entry_id, now_ms=now_ms)
-    artifacts.let_recordings_go(tx, job_id, now_ms=now_ms)
+    artifacts.condemn_recordings(tx, job_id, now_ms=now_ms)
     store.add_event(tx, job_id, sequence, state, now_ms=now_ms, detail="voided by the operator", by=by)
 
 

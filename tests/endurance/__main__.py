@@ -1,9 +1,10 @@
 """Endurance: mixed load without faults, in pieces.
 
-    python -m tests.endurance --minutes 60 [--database sqlite|postgresql] [--write]
+    python -m tests.endurance --minutes 60 [--database sqlite|postgresql] [--service 2] [--write]
 
 Half of the minutes are on SQLite and half on PostgreSQL, unless one is named. A piece continues on the
-records of the last one on this machine, in build/endurance; `--fresh` removes them. `--write` adds the pieces
+records of the last one on this machine, in build/endurance; `--fresh` removes them. Several commands may run
+beside each other, each with another `--service`, which has records of its own. `--write` adds the pieces
 to tests/endurance/pieces.jsonl, and writes docs/endurance.md. Exits with 1 if anything grows or is not as it
 must be.
 """
@@ -36,11 +37,12 @@ def main() -> int:
         tried = commit("tests/endurance", but=record.RECORD) if asked.write else ""
     except ValueError as error:
         sys.exit(str(error))
-    if asked.fresh:
-        shutil.rmtree(FOLDER, ignore_errors=True)
     is_good = True
     for database in databases:
-        done = piece.run(database, asked.minutes / len(databases), FOLDER / database, tried)
+        folder = FOLDER / (database if asked.service == 1 else f"{database}-{asked.service}")
+        if asked.fresh:
+            shutil.rmtree(folder, ignore_errors=True)
+        done = piece.run(database, asked.minutes / len(databases), folder, tried, asked.service)
         print("\n".join(report.lines(done)), flush=True)
         grown = [each for each in record.growth([done]) if each.verdict == "grows"]
         is_good = is_good and not done.faults and not grown
@@ -56,6 +58,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, default=60.0, help="of all pieces together")
     parser.add_argument("--database", choices=DATABASES, help="this one alone")
+    parser.add_argument("--service", type=int, default=1, help="its number, beside others on this machine")
     parser.add_argument("--fresh", action="store_true", help="begin on empty records")
     parser.add_argument("--write", action="store_true", help="add to the record, and write its page")
     return parser.parse_args()

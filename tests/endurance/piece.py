@@ -57,7 +57,7 @@ class Letters:
         self._receiver.close()
 
 
-def run(database: str, minutes: float, folder: Path, commit: str) -> Piece:
+def run(database: str, minutes: float, folder: Path, commit: str, number: int = 1) -> Piece:
     """A piece of so many minutes on `sqlite` or `postgresql`; `folder` keeps its records for the next one."""
     folder.mkdir(parents=True, exist_ok=True)
     with _server(database, folder) as server:
@@ -87,6 +87,7 @@ def run(database: str, minutes: float, folder: Path, commit: str) -> Piece:
         latencies_ms={act: _percentiles_ms(seconds) for act, seconds in tally.took_s().items()},
         series=sampler.series,
         faults=faults,
+        service=number,
     )
 
 

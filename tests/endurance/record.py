@@ -33,7 +33,7 @@ class Piece:
     jobs: int
     """That were accepted in it."""
     jobs_before: int
-    """Of earlier pieces, on the same records."""
+    """Of earlier pieces of this service, on the same records."""
     database_mib: tuple[float, float]
     """The size of the database before and after it."""
     messages: int
@@ -42,6 +42,8 @@ class Piece:
     """By act: how many, and the percentiles 50, 95 and 99."""
     series: Mapping[str, Sequence[float]]
     faults: Sequence[str]
+    service: int = 1
+    """The number of the service: those with different ones may have run beside each other."""
 
     def dump(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))

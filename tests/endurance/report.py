@@ -76,15 +76,16 @@ def _growth(pieces: Sequence[Piece]) -> Iterable[str]:
 
 
 def _pieces(pieces: Sequence[Piece]) -> Iterable[str]:
-    yield "| database | date | commit | minutes | jobs before | jobs | database, MiB "
+    yield "| database | service | date | commit | minutes | jobs before | jobs | database, MiB "
     yield "| load average | grows or fails |\n"
-    yield "|---|---|---|---:|---:|---:|---:|---:|---|\n"
+    yield "|---|---:|---|---|---:|---:|---:|---:|---:|---|\n"
     for piece in pieces:
         grown = [each.name for each in record.growth([piece]) if each.verdict == "grows"]
         bad = "; ".join([*grown, *([f"faults: {len(piece.faults)}"] if piece.faults else [])]) or "no"
         sizes = " → ".join(f"{size:.1f}" for size in piece.database_mib)
-        yield f"| {NAMES[piece.database]} | {piece.date} | `{piece.commit}` | {piece.minutes:g} "
-        yield f"| {piece.jobs_before:,} | {piece.jobs:,} | {sizes} | {piece.loads[1]:.1f} | {bad} |\n"
+        yield f"| {NAMES[piece.database]} | {piece.service} | {piece.date} | `{piece.commit}` "
+        yield f"| {piece.minutes:g} | {piece.jobs_before:,} | {piece.jobs:,} "
+        yield f"| {sizes} | {piece.loads[1]:.1f} | {bad} |\n"
 
 
 def _latencies(pieces: Sequence[Piece]) -> Iterable[str]:

@@ -103,7 +103,7 @@ def test_a_piece_is_read_as_it_was_written(tmp_path: Path) -> None:
         record.add(each, file)
     again = record.read(file)
     text = report.page(again)
-    head = "| SQLite | 2026-11-26 | `abc` | 30 | 0 | 900 "
+    head = "| SQLite | 1 | 2026-11-26 | `abc` | 30 | 0 | 900 "
 
     assert [each.dump() for each in pieces] == [each.dump() for each in again]
     assert "- SQLite: 1.0 of 24 hours, in 2 pieces, 1,800 jobs." in text

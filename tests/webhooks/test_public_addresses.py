@@ -180,3 +180,39 @@ def test_an_answer_that_says_that_it_closes_is_cut_off_too(
         sender.join(5)
 
     assert not is_stuck
+
+
+@pytest.mark.parametrize(
+    ("head", "piece", "status"),
+    [
+        # To http.client, a chunk of a negative size is the rest of the connection.
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", b"x" * (1 << 16), 200),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n" * 10_000, 200),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 2_500, None),
+    ],
+)
+def test_no_more_of_an_answer_is_read_than_is_allowed(head: bytes, piece: bytes, status: int | None) -> None:
+    """However the server frames it: what it sends must fill neither memory nor time of the sender (P14)."""
+    sent_bytes = 0
+
+    def pour(server: socket.socket) -> None:
+        nonlocal sent_bytes
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(head)
+            while sent_bytes < 64 << 20:
+                connection.sendall(piece)
+                sent_bytes += len(piece)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        # A small one, so that what is sent is little more than what is read.
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
+        thread = threading.Thread(target=pour, args=(server,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        answer = sending.send(url, {}, b"{}", is_public=False, now_s=0)
+        thread.join()
+
+    assert status == answer.status
+    assert sent_bytes < 16 << 20

@@ -5,6 +5,7 @@ rebinding) gains nothing. Knows no database and no retries.
 """
 
 import http.client
+import io
 import socket
 import ssl
 import threading
@@ -12,6 +13,7 @@ import time
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -22,7 +24,7 @@ TIMEOUT_S = 15.0
 """From looking up the name to reading the last byte."""
 CONNECT_S = 5.0
 MAX_ANSWER_BYTES = 16 * 1024
-"""Of an answer's body; the rest is not read."""
+"""Of an answer, with its head; the rest is not read."""
 MAX_RETRY_AFTER_S = 24 * 3600.0
 
 
@@ -38,6 +40,27 @@ class _Refused(Exception):
     """Connecting to the address is not allowed."""
 
 
+class _Beginning(io.RawIOBase):
+    """What a server sends, as if it ended after `MAX_ANSWER_BYTES`: the place of a socket in http.client,
+    whose own limits a chunk of a negative size, and any number of interim answers, would evade."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._left_bytes = MAX_ANSWER_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        wanted_bytes = min(len(buffer), self._left_bytes)
+        count = self._sock.recv_into(buffer, wanted_bytes) if wanted_bytes else 0
+        self._left_bytes -= count
+        return count
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+
 def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now_s: float) -> Answer:
     """POST the body. Never raises for what the other side or the network does."""
     split = urlsplit(url)
@@ -46,7 +69,6 @@ def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now
     path = (split.path or "/") + (f"?{split.query}" if split.query else "")
     connection = http.client.HTTPConnection(split.hostname, port, timeout=CONNECT_S)
     deadline = time.monotonic() + TIMEOUT_S
-    # http.client forgets its socket once the answer says that the connection will be closed.
     sockets: list[socket.socket] = []
     timer = threading.Timer(TIMEOUT_S, _cut, (sockets,))
     timer.daemon = True
@@ -60,7 +82,8 @@ def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now
         # From here on the timer finds the socket; had it fired before, this raises.
         connection.sock.settimeout(_left_s(deadline))
         connection.request("POST", path, body, headers | {"Host": split.netloc, "Connection": "close"})
-        answer = connection.getresponse()
+        answer = http.client.HTTPResponse(cast(Any, _Beginning(connection.sock)), method="POST")
+        answer.begin()
         with suppress(OSError, http.client.HTTPException):
             answer.read(MAX_ANSWER_BYTES)
         return Answer(answer.status, None, _retry_after_s(answer.getheader("Retry-After"), now_s))

@@ -293,6 +293,26 @@ def test_what_waits_too_long_is_forgotten(world: World) -> None:
     assert [2, 0] == counts
 
 
+def test_an_old_message_that_is_sent_again_keeps_its_attempts(world: World) -> None:
+    """While it is listed, it can be sent again: it is not forgotten at the first failure, as it would be if
+    its thirty days counted from its creation."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    sent_a_test(world, caller, webhook_id)
+    world.now_ms += 48 * HOUR_MS
+    answer(world, due(world)[0], 410)
+    world.write(lambda tx: webhooks.change(tx, caller, webhook_id, {"enabled": True}))
+    world.now_ms += webhooks.RETENTION_MS - HOUR_MS
+    [listed], _ = world.read(lambda tx: webhooks.deliveries(tx, caller, webhook_id, after=None, limit=9))
+    world.write(lambda tx: webhooks.redeliver(tx, caller, webhook_id, listed.id, now_ms=world.now_ms))
+    world.now_ms += 1
+    answer(world, due(world)[0], 500)
+    world.write(lambda tx: webhooks.forget(tx, now_ms=world.now_ms))
+    world.now_ms += rules.PAUSES_MS[0]
+
+    assert [listed.id] == [one.delivery_id for one in due(world)]
+
+
 def test_no_more_messages_wait_than_may(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are due longest have failed, and say why; P14."""
     monkeypatch.setattr(rules, "MAX_WAITING", 3)

@@ -25,7 +25,7 @@ from tenuto.webhooks.sending import Answer
 
 _TYPES = {name: f"job.{name}" for name in ("succeeded", "failed", "cancelled", "recovery_required")}
 RETENTION_MS = 30 * 24 * 3_600_000
-"""How long deliveries are listed: from their end, or from their creation while they wait."""
+"""How long deliveries are listed: from their end or, while they wait, from when they were due."""
 ROWS_AT_ONCE = 1_000
 """The most rows that one transaction removes."""
 

@@ -270,7 +270,7 @@ def again(tx: Transaction, delivery_id: str, now_ms: int) -> None:
 
 
 def forget(tx: Transaction, before_ms: int, limit: int) -> int:
-    """Remove deliveries that ended before then, and those that have waited since before then."""
+    """Remove deliveries that ended before then, and those that have been due since before then."""
     ended = tx.run(
         """delete from webhook_delivery where id in
            (select id from webhook_delivery where ended_at < :before and ended_at is not null
@@ -280,7 +280,8 @@ def forget(tx: Transaction, before_ms: int, limit: int) -> int:
     )
     return ended + tx.run(
         """delete from webhook_delivery where id in
-           (select id from webhook_delivery where created_at < :before and state = 'pending'
+           (select id from webhook_delivery
+            where created_at < :before and next_at < :before and state = 'pending'
             order by created_at limit :limit)""",
         before=before_ms,
         limit=limit,

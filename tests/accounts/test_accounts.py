@@ -141,11 +141,15 @@ def test_a_second_rotation_lengthens_no_grace(world: World) -> None:
 
 
 def test_only_a_living_key_is_rotated(world: World) -> None:
-    """A revoked key does not come back by rotation."""
-    key_id, _ = make(world)
+    """A key that was revoked or has expired does not come back by rotation: each new secret is refused."""
+    account_id = account(world)
+    key_id, _ = make(world, account_id)
+    expired, _ = make(world, account_id, expires_at=world.now_ms + HOUR_MS)
+    rotate(world, expired, 0)
     world.write(lambda tx: accounts.revoke_key(tx, key_id, now_ms=world.now_ms))
+    world.now_ms += HOUR_MS
 
-    for wrong in (key_id, "key_0"):
+    for wrong in (key_id, expired, "key_0"):
         with pytest.raises(OperatorError):
             rotate(world, wrong, 0)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from tenuto.accounts import store
 from tenuto.accounts.restrictions import Caller
-from tenuto.accounts.rows import AccountRow, CallerRow, KeyRow
+from tenuto.accounts.rows import AccountRow, CallerRow, KeyRow, LockedKeyRow
 from tenuto.accounts.rules import check_name, is_well_formed, key_sha256, make_key, name_key, normal_name
 from tenuto.db.database import Asking, Transaction
 from tenuto.db.records import DeferredRecord
@@ -115,7 +115,7 @@ def rotate_key(
 ) -> str:
     """Add a secret under the same key id; the old ones keep working for `grace_ms`."""
     stored = store.key(tx, key_id)
-    if stored is None or stored.revoked_at is not None:
+    if stored is None or _has_ended(stored, now_ms):
         raise OperatorError(
             f"there is no key {key_id!r} that could be rotated; `tenuto admin keys list` shows them"
         )
@@ -135,10 +135,10 @@ def rotate_own_key(
 ) -> None:
     """The same for a working key of this account, unless an earlier try added the secret. RateLimited: too
     many of its secrets work already."""
-    stored = store.key_with_secret(tx, key_id)
-    if store.key(tx, key_id) is None or stored is None or stored.account_id != account_id:
+    stored = store.key(tx, key_id)
+    if stored is None or stored.account_id != account_id:
         raise NotFound
-    if stored.revoked_at is not None or (stored.expires_at is not None and stored.expires_at <= now_ms):
+    if _has_ended(stored, now_ms):
         raise InvalidRequest(message="this key does not work any more; make another one")
     if store.has_secret(tx, key_sha256(secret)):
         return
@@ -251,6 +251,11 @@ def readable_models(models: str | None) -> tuple[list[str] | None, bool]:
     except RestrictionDamaged:
         return [], True
     return None if allowed is None else sorted(allowed), False
+
+
+def _has_ended(key: LockedKeyRow, now_ms: int) -> bool:
+    """Whether it was revoked or has expired: no secret of it will ever work again."""
+    return key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= now_ms)
 
 
 def _add_secret(tx: Transaction, key_id: str, key: str, now_ms: int) -> str:

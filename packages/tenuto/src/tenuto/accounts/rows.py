@@ -74,6 +74,7 @@ class LockedKeyRow(msgspec.Struct, frozen=True):
     """A key that has a secret, locked in order to change it. Fields as in `KeyRow`."""
 
     account_id: str
+    expires_at: int | None
     revoked_at: int | None
 
 

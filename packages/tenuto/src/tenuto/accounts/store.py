@@ -131,7 +131,7 @@ def key(tx: Transaction, key_id: str) -> LockedKeyRow | None:
     return records.one(
         tx,
         LockedKeyRow,
-        """select account_id, revoked_at from api_key
+        """select account_id, expires_at, revoked_at from api_key
            where id = :id and exists (select 1 from api_key_secret s where s.key_id = api_key.id)
            for update""",
         id=key_id,

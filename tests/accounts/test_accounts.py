@@ -245,6 +245,17 @@ def test_names_of_accounts_are_unique(world: World) -> None:
         found("nobody")
 
 
+def test_an_id_is_never_taken_for_another_accounts_name(world: World) -> None:
+    """Nobody registers under another account's id, so that the credit that an operator gives by id would be
+    theirs; if an earlier version allowed it, the id decides."""
+    account_id, other = account(world), account(world, "other")
+    with pytest.raises(InvalidRequest, match="the form of an account's id"):
+        account(world, account_id)
+    world.run("update account set name = :name where id = :id", name=account_id, id=other)
+
+    assert account_id == world.read(lambda tx: accounts.find_account(tx, account_id)).id
+
+
 def test_keys_are_listed_without_their_secret(world: World) -> None:
     """One line a key, rotated or not, of one account or of all."""
     first, second = account(world, "first"), account(world, "second")

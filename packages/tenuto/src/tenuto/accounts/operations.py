@@ -54,8 +54,8 @@ def by_name(tx: Transaction, name: str) -> AccountRow | None:
 
 
 def find_account(tx: Transaction, name_or_id: str) -> AccountRow:
-    """The account with this name or id."""
-    account = by_name(tx, name_or_id) or store.account(tx, name_or_id)
+    """The account with this name or id; an id is never taken for the name of another account."""
+    account = store.account(tx, name_or_id) or by_name(tx, name_or_id)
     if account is None:
         raise OperatorError(f"there is no account {name_or_id!r}; `tenuto admin accounts list` lists them")
     return account

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable
 
 from tenuto.errors import Fault, InvalidRequest
+from tenuto.ids import is_id
 
 BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SECRET_CHARACTERS = 43
@@ -47,11 +48,14 @@ def name_key(name: str) -> str:
 
 
 def check_name(name: str, what: str) -> None:
-    """Require a readable name: 1–80 printable characters, without white space at its ends."""
-    if 1 <= len(name) <= MAX_NAME_CHARACTERS and name == name.strip() and name.isprintable():
+    """Require a readable name: 1–80 printable characters, without white space at its ends, and no id of an
+    account: commands take either, and somebody could register under another account's id."""
+    is_readable = 1 <= len(name) <= MAX_NAME_CHARACTERS and name == name.strip() and name.isprintable()
+    if is_readable and not is_id(name, "account"):
         return
     message = (
-        f"a name of {what} has 1 to {MAX_NAME_CHARACTERS} printable characters and no white space at its ends"
+        f"a name of {what} has 1 to {MAX_NAME_CHARACTERS} printable characters, no white space at its ends,"
+        " and not the form of an account's id"
     )
     raise InvalidRequest([Fault("name", "invalid_name", message)])
 

@@ -1,11 +1,13 @@
 """When not all is well: a lost attempt, a cancel, an unknown outcome, no HTTPS."""
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import soundfile
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from servers.service import RunningService
 from studio.browser import LAN_NAME, PASSWORD, Cookies, Person, person
@@ -15,6 +17,8 @@ THREE_SEGMENTS = "Sixty letters make three segments when the fake one speaks the
 FIRST_FRAMES = 20 * 1440
 """Of an attempt's first segment alone: all others begin with silence, which makes them longer."""
 JOB_MS = 90_000
+TRIES = 4
+"""How often a page sends a request before it gives up."""
 
 
 def test_a_lost_attempt_leaves_no_sound_behind(
@@ -62,6 +66,65 @@ def test_a_job_is_cancelled_where_it_is_watched(visitor: Person, member: Cookies
 
     expect(visitor.page.locator(".result .state")).to_have_text("Cancelled")
     expect(visitor.page.get_by_text("It was cancelled; nothing was charged.")).to_be_visible()
+
+
+def test_a_picture_is_drawn_once_however_often_its_answer_is_lost(visitor: Person) -> None:
+    """R19. Drawn again, also after the page was loaded again, it has the same seed and so the same key."""
+    visitor.register("drawer")
+    page = visitor.page
+    visitor.open("/images")
+    page.get_by_label("Prompt").fill("a cat")
+    for after in (lambda: None, page.reload):
+        with _lost_answers(page, "/v1/jobs"):
+            page.get_by_role("button", name="Draw", exact=True).click()
+            page.locator("form .problem").wait_for()
+        after()
+    page.get_by_role("button", name="Draw", exact=True).click()
+    page.locator(".result .state.succeeded").wait_for(timeout=JOB_MS)
+    once = visitor.ask("GET", "/web/v1/jobs")[1]["data"]
+    with page.expect_response("**/v1/jobs"):
+        page.get_by_role("button", name="Draw", exact=True).click()
+    twice = visitor.ask("GET", "/web/v1/jobs")[1]["data"]
+
+    assert [1, 2] == [len(once), len(twice)]
+
+
+def test_a_recording_is_read_once_however_often_its_answer_is_lost(visitor: Person, tmp_path: Path) -> None:
+    """R19. It is not uploaded again either, also where the file is chosen again after a reload."""
+    soundfile.write(tmp_path / "tone.wav", np.full(24_000 * 2, 1000, np.int16), 24_000)
+    visitor.register("listener")
+    page = visitor.page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    visitor.open("/recognition")
+    with _lost_answers(page, "/v1/jobs"):
+        page.set_input_files("input[type=file]", tmp_path / "tone.wav")
+        page.get_by_role("button", name="Recognise").click()
+        page.locator(".result .problem").wait_for()
+    page.reload()
+    page.set_input_files("input[type=file]", tmp_path / "tone.wav")
+    page.get_by_role("button", name="Recognise").click()
+    page.locator(".transcripts ol li").first.wait_for(timeout=JOB_MS)
+
+    assert 1 == len(visitor.ask("GET", "/web/v1/jobs")[1]["data"])
+    assert 1 == len([url for url in asked if url.endswith("/input-artifacts")])
+
+
+def test_a_long_text_is_completed_after_a_lost_answer(visitor: Person) -> None:
+    """R19. The part that was accepted and the one whose answer was lost are not made a second time."""
+    visitor.register("teller")
+    page = visitor.page
+    visitor.open("/speech")
+    page.get_by_label("Speed").fill("2")
+    page.get_by_label("The text to speak").fill(("𠮷" * 20 + "。") * 250)
+    with _lost_answers(page, "/v1/jobs", with_text='"piece":"2"'):
+        page.get_by_role("button", name="Generate", exact=True).click()
+        page.locator("form .problem").first.wait_for()
+    page.get_by_role("button", name="Generate", exact=True).click()
+    page.get_by_text("3 of 3 parts are ready").wait_for(timeout=JOB_MS)
+    parts = [job["metadata"]["piece"] for job in visitor.ask("GET", "/web/v1/jobs")[1]["data"]]
+
+    assert ["1", "2", "3"] == sorted(parts)
 
 
 def test_an_operator_decides_what_nobody_else_may(
@@ -150,6 +213,25 @@ def test_over_plain_http_all_works_but_the_microphone(
     # Browsers say, of every page, that this one header means nothing without HTTPS.
     assert [] == [fault for fault in somebody.faults if "Cross-Origin-Opener-Policy" not in fault]
     assert not is_secure
+
+
+@contextmanager
+def _lost_answers(page: Page, path: str, *, with_text: str = "") -> Iterator[None]:
+    """The service gets what is posted to a path, and its answers are lost, until the page gives up."""
+    lost: list[int] = []
+
+    def lose(route: Route) -> None:
+        if route.request.method != "POST" or with_text not in (route.request.post_data or ""):
+            route.continue_()
+            return
+        lost.append(route.fetch().status)
+        route.abort()
+
+    page.route(f"**{path}", lose)
+    yield
+    page.unroute(f"**{path}", lose)
+
+    assert TRIES == len(lost)
 
 
 def _damage(service: RunningService, sql: str) -> None:

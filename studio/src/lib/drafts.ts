@@ -6,10 +6,10 @@ import { session } from './session.svelte.ts'
 const kept = new Map<string, string>()
 
 /** What was last kept under a name, and the way to keep what follows. Call it while a page is made. */
-export function draft<T>(name: string): { last: T | null; keep: (value: T) => void } {
+export function draft<T>(name: string): { last: T | null; keep: (value: T | null) => void } {
   const place = `tenuto.draft ${session()?.account?.id} ${name}`
   const last = stored(place)
-  return { last: last === null ? null : (JSON.parse(last) as T), keep: (value) => store(place, JSON.stringify(value)) }
+  return { last: last === null ? null : (JSON.parse(last) as T), keep: (value) => (value === null ? forget(place) : store(place, JSON.stringify(value))) }
 }
 
 function stored(place: string): string | null {
@@ -17,6 +17,15 @@ function stored(place: string): string | null {
     return sessionStorage.getItem(place) ?? kept.get(place) ?? null
   } catch {
     return kept.get(place) ?? null
+  }
+}
+
+function forget(place: string): void {
+  kept.delete(place)
+  try {
+    sessionStorage.removeItem(place)
+  } catch {
+    return
   }
 }
 

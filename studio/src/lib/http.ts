@@ -1,7 +1,8 @@
 // Requests to the service that the page came from. The browser sends the session's cookie; there is no key here.
+import { WebStore } from 'tenuto/browser.ts'
 import { refusal, ServiceUnreachable, TenutoError } from 'tenuto/errors.ts'
 import { SYSTEM_CLOCK, type Link } from 'tenuto/exchange.ts'
-import { Journal, MemoryStore } from 'tenuto/journal.ts'
+import { Journal, MemoryStore, type JournalStore } from 'tenuto/journal.ts'
 import { readJson, writeJson } from 'tenuto/json.ts'
 import { retryAfterS } from 'tenuto/pacing.ts'
 import { Sha256 } from 'tenuto/sha256.ts'
@@ -12,10 +13,10 @@ export { readJson, writeJson }
 /** Why a request failed, as the service says it; `code` is `service_unreachable` where no answer came. */
 export { TenutoError as Problem }
 
-/** What the client for JavaScript needs to know of this service. Keys of submissions in doubt live as long as the page. */
+/** What the client for JavaScript needs to know of this service. Keys of submissions in doubt live as long as the tab. */
 export const link: Link = {
   baseUrl: at(''), apiPath: '/web/v1', apiKey: null, fetch: watched, timeoutS: 60, maxRetries: 3, maxBackoffS: 5,
-  journal: new Journal(new MemoryStore()), clock: SYSTEM_CLOCK, sha256: () => new Sha256(),
+  journal: new Journal(journalStore()), clock: SYSTEM_CLOCK, sha256: () => new Sha256(),
 }
 
 export type Options = {
@@ -54,6 +55,15 @@ async function watched(...request: Parameters<typeof fetch>): Promise<Response> 
   // The session has ended, here or elsewhere: the app asks for the password again.
   if (answer.status === 401) window.dispatchEvent(new CustomEvent('signed-out'))
   return answer
+}
+
+/** Where storage is forbidden they live until the page is loaded again. */
+function journalStore(): JournalStore {
+  try {
+    return new WebStore('tenuto.journal.', sessionStorage)
+  } catch {
+    return new MemoryStore()
+  }
 }
 
 function parsed(text: string): unknown {

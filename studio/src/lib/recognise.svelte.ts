@@ -1,13 +1,16 @@
 // The way of a recording from the reader's disk to a job: decoded, made FLAC, hashed, uploaded.
-import { freshKey } from './http.ts'
+import { draft } from './drafts.ts'
+import { freshKey, Problem } from './http.ts'
 import { follow, isStopped, persist, submit } from './jobs.ts'
 import kinds from './kinds.json'
-import { decode, encode, hash, isFlac, RECOGNITION_RATE, Unusable } from './sound.ts'
+import { decode, encode, hash, isFlac, type Prepared, RECOGNITION_RATE, Unusable } from './sound.ts'
 import { isFinal, type Artifact, type Job } from './types.ts'
 import { upload } from './upload.ts'
 
 export const MAX_INPUT_S = kinds.recognition.limits.input_seconds
 const MAX_NAME_CHARACTERS = 255
+// A submission that was refused so does not name its recording again: it may be gone.
+const REFUSED: readonly number[] = [400, 404, 410]
 export type Stage = 'decode' | 'encode' | 'hash' | 'upload' | 'submit'
 
 /** A recording on its way; `stage` says where it is and `done` of `total` how far. */
@@ -19,20 +22,34 @@ export class Intake {
 
   /** All of it. Throws `Unusable` for what cannot be a recording. */
   async run(file: File, model: string, parameters: object): Promise<Job> {
-    const { signal } = this.#stop
     const tell = (done: number, total: number): void => void ((this.done = done), (this.total = total))
     const prepared = (await isFlac(file)) ? await this.#asItIs(file, tell) : await this.#converted(file, tell)
-    this.#enter('upload', prepared.file.size)
+    // Uploaded once: sent again after a lost answer it is the same work, under the same key, and not a second job.
+    const { last, keep } = draft<string>(`upload ${prepared.sha256}`)
+    const id = last ?? (await this.#uploaded(prepared, file.name))
+    keep(id)
+    this.#enter('submit', 0)
+    try {
+      const job = await submit(model, parameters, [id])
+      keep(null)
+      return job
+    } catch (error) {
+      if (error instanceof Problem && REFUSED.includes(error.status)) keep(null)
+      throw error
+    }
+  }
+
+  async #uploaded({ file, sha256 }: Prepared, name: string): Promise<string> {
+    this.#enter('upload', file.size)
     const headers = {
-      'Content-Type': 'audio/flac', 'X-Service-Content-SHA256': prepared.sha256, 'Idempotency-Key': freshKey(),
-      ...nameHeader(file.name),
+      'Content-Type': 'audio/flac', 'X-Service-Content-SHA256': sha256, 'Idempotency-Key': freshKey(), ...nameHeader(name),
     }
     const sent = (bytes: number): void => void (this.done = bytes)
+    const { signal } = this.#stop
     const { artifact } = await persist(
-      () => upload<{ artifact: Artifact }>('/web/v1/input-artifacts', prepared.file, headers, sent, signal), signal,
+      () => upload<{ artifact: Artifact }>('/web/v1/input-artifacts', file, headers, sent, signal), signal,
     )
-    this.#enter('submit', 0)
-    return submit(model, parameters, [artifact.id])
+    return artifact.id
   }
 
   stop(): void {

@@ -37,8 +37,8 @@ export class Speaking {
   }
 
   /** A text for the first time. Call it in a click handler: browsers block audio that the user did not ask for. */
-  static begin(model: string, texts: string[], parametersOf: (text: string) => object): Speaking {
-    const begun = new Speaking(model, texts.map(parametersOf), texts.map(utf8Length))
+  static begin(model: string, texts: string[], works: object[]): Speaking {
+    const begun = new Speaking(model, works, texts.map(utf8Length))
     begun.preview = new Preview()
     return begun
   }
@@ -108,6 +108,18 @@ export class Speaking {
       if (!this.#stop.signal.aborted) this.silence()
     }
     this.isBusy = false
+  }
+
+  /** Whether it is this work, and a problem kept some of it from being accepted: `complete` then submits that alone. */
+  isCutOff(model: string, works: object[]): boolean {
+    const isSame = this.#model === model && JSON.stringify(this.#works) === JSON.stringify(works)
+    return isSame && this.problem !== null && this.jobs.includes(null)
+  }
+
+  /** Submits what was not accepted yet, as the same work: what arrived without an answer is no second job. For a click. */
+  complete(): Promise<void> {
+    this.preview = new Preview()
+    return this.run()
   }
 
   /** Asks the service to stop what has not ended; what was not submitted yet never is. */

@@ -19,6 +19,11 @@ FIRST_FRAMES = 20 * 1440
 JOB_MS = 90_000
 TRIES = 4
 """How often a page sends a request before it gives up."""
+SET_BY_A_PROGRAM = """async ([model, parameters]) => {
+  const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
+  const body = JSON.stringify({model, parameters})
+  return (await (await fetch('/web/v1/jobs', {method: 'POST', headers, body})).json()).id
+}"""
 
 
 def test_a_lost_attempt_leaves_no_sound_behind(
@@ -125,6 +130,31 @@ def test_a_long_text_is_completed_after_a_lost_answer(visitor: Person) -> None:
     parts = [job["metadata"]["piece"] for job in visitor.ask("GET", "/web/v1/jobs")[1]["data"]]
 
     assert ["1", "2", "3"] == sorted(parts)
+
+
+def test_settings_of_a_program_are_used_again_and_a_wrong_one_is_shown(visitor: Person) -> None:
+    """Values between the steps of a field are good. A wrong one in a closed part opens that part."""
+    visitor.register("reuser")
+    page = visitor.page
+    visitor.open("/speech")
+    asked = {"text": "Hello there.", "lang": "en", "temperature": 0.855, "interval_silence": 125}
+    job_id = page.evaluate(SET_BY_A_PROGRAM, ["fake/speech", asked])
+    visitor.open(f"/speech?from={job_id}")
+    expect(page.get_by_label("The text to speak")).to_have_value("Hello there.")
+    page.get_by_role("button", name="Generate", exact=True).click()
+    page.locator(".result .state.succeeded").wait_for(timeout=JOB_MS)
+    again, _ = visitor.ask("GET", "/web/v1/jobs")[1]["data"]
+    sent = visitor.ask("GET", f"/web/v1/jobs/{again['id']}/request")[1]["parameters"]
+    silence = page.get_by_label("Silence between segments")
+    page.get_by_text("More parameters").click()
+    silence.fill("-1")
+    page.get_by_text("More parameters").click()
+    expect(silence).not_to_be_visible()
+    page.get_by_role("button", name="Generate", exact=True).click()
+    expect(silence).to_be_focused()
+
+    assert asked == {name: sent[name] for name in asked}
+    assert 2 == len(visitor.ask("GET", "/web/v1/jobs")[1]["data"])
 
 
 def test_an_operator_decides_what_nobody_else_may(

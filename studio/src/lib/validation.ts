@@ -23,6 +23,12 @@ export function faultOf(field: Field): string {
   return field.title || t('field.other')
 }
 
+/** The step of a field's arrows; what a program has set may lie between two steps, and is no fault of the reader's. */
+export function stepOf(value: number | null, step: number, least: number): number | 'any' {
+  const steps = ((value ?? least) - least) / step
+  return Math.abs(steps - Math.round(steps)) < 1e-6 ? step : 'any'
+}
+
 function missingOf(field: Field): 'text' | 'check' | 'file' | 'choice' {
   if (field instanceof HTMLSelectElement || field.type === 'radio') return 'choice'
   return field.type === 'checkbox' ? 'check' : field.type === 'file' ? 'file' : 'text'
@@ -39,6 +45,8 @@ function explain(event: Event): void {
   // In its label it is part of the field's name, and read with it.
   if (field.closest('label')) field.closest('label')!.append(note)
   else field.after(note)
+  // In a closed part nobody would see it, and no browser focuses it: the button would do nothing at all.
+  for (let fold = field.closest('details'); fold; fold = fold.parentElement!.closest('details')) fold.open = true
   // The browser asks every field of a form in turn; the first that is wrong gets the focus.
   const fields = [...(field.form?.elements ?? [])] as Field[]
   if (fields.find((one) => one.willValidate && !one.validity.valid) === field) field.focus()

@@ -19,6 +19,13 @@ FIRST_FRAMES = 20 * 1440
 JOB_MS = 90_000
 TRIES = 4
 """How often a page sends a request before it gives up."""
+SLOW_MICROPHONE = """
+  const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices)
+  navigator.mediaDevices.getUserMedia = async wanted => {
+    await new Promise(allow => { window.allow = allow })
+    return (window.heard = await ask(wanted))
+  }"""
+"""A browser whose question about the microphone is answered later, by `allow`."""
 SET_BY_A_PROGRAM = """async ([model, parameters]) => {
   const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
   const body = JSON.stringify({model, parameters})
@@ -155,6 +162,21 @@ def test_settings_of_a_program_are_used_again_and_a_wrong_one_is_shown(visitor: 
 
     assert asked == {name: sent[name] for name in asked}
     assert 2 == len(visitor.ask("GET", "/web/v1/jobs")[1]["data"])
+
+
+def test_a_microphone_that_is_allowed_too_late_is_let_go(visitor: Person, member: Cookies) -> None:
+    """Whoever has left the recorder before the browser's question is answered is not recorded."""
+    visitor.become(member)
+    page = visitor.page
+    page.add_init_script(SLOW_MICROPHONE)
+    visitor.open("/voices")
+    page.get_by_text("Record now").click()
+    page.get_by_role("button", name="Record", exact=True).click()
+    page.wait_for_function("() => Boolean(window.allow)")
+    page.get_by_text("Upload a file", exact=True).click()
+    page.evaluate("window.allow()")
+
+    page.wait_for_function("() => window.heard?.getTracks().every(track => track.readyState === 'ended')")
 
 
 def test_an_operator_decides_what_nobody_else_may(

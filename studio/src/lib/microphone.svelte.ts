@@ -27,14 +27,18 @@ export class Take {
   #frames = 0
   #stream: MediaStream | null = null
   #context: AudioContext | null = null
+  #isDiscarded = false
 
   /** Asks for the microphone and listens. What the browser would do to a call (echo, noise, gain) stays off. */
   async start(device: string): Promise<void> {
     const plain = { echoCancellation: false, noiseSuppression: false, autoGainControl: false, channelCount: 1 }
     const audio = { ...plain, ...(device ? { deviceId: { exact: device } } : {}) }
     this.#stream = await navigator.mediaDevices.getUserMedia({ audio })
+    // While the browser was asking, the page was left.
+    if (this.#isDiscarded) return this.#release()
     this.#context = new AudioContext()
     await this.#context.audioWorklet.addModule(recorder)
+    if (this.#isDiscarded) return
     const node = new AudioWorkletNode(this.#context, 'recorder')
     node.port.onmessage = ({ data }: MessageEvent<Float32Array>) => this.#hear(data)
     // Its output is silence; some browsers run only what leads to the loudspeaker.
@@ -62,6 +66,7 @@ export class Take {
 
   /** Lets the microphone go, whatever there is. */
   discard(): void {
+    this.#isDiscarded = true
     this.isRunning = false
     this.#release()
   }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Dialog, Page, Route, expect
 
 from servers.service import RunningService
 from studio.browser import LAN_NAME, PASSWORD, Cookies, Person, person
@@ -177,6 +177,43 @@ def test_a_microphone_that_is_allowed_too_late_is_let_go(visitor: Person, member
     page.evaluate("window.allow()")
 
     page.wait_for_function("() => window.heard?.getTracks().every(track => track.readyState === 'ended')")
+
+
+def test_a_page_that_still_sends_a_recording_asks_before_it_is_left(visitor: Person, tmp_path: Path) -> None:
+    """By a link, by the browser's own step back, or by loading it again: each would end the upload unseen."""
+    soundfile.write(tmp_path / "tone.wav", np.full(24_000 * 2, 1000, np.int16), 24_000)
+    visitor.register("sender")
+    page = visitor.page
+    visitor.open("/jobs")
+    page.get_by_role("link", name="Recognition", exact=True).click()
+    held: list[Route] = []
+    asked: list[tuple[str, str]] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    def stay(dialog: Dialog) -> None:
+        asked.append((dialog.type, dialog.message))
+        dialog.dismiss()
+
+    page.route("**/input-artifacts", hold)
+    page.on("dialog", stay)
+    page.set_input_files("input[type=file]", tmp_path / "tone.wav")
+    with page.expect_request("**/input-artifacts"):
+        page.get_by_role("button", name="Recognise").click()
+    page.get_by_role("link", name="API keys").click()
+    page.evaluate("history.back()")
+    with page.expect_event("dialog"):
+        page.evaluate("setTimeout(() => location.reload())")
+    held[0].continue_()
+    page.locator(".transcripts ol li").first.wait_for(timeout=JOB_MS)
+    address = page.url
+    page.get_by_role("link", name="API keys").click()
+    page.wait_for_url("**/keys")
+
+    assert ["confirm", "confirm", "beforeunload"] == [kind for kind, _ in asked]
+    assert "Recordings that are still being sent are lost" in asked[0][1]
+    assert f"{visitor.url}/recognition" == address
 
 
 def test_an_operator_decides_what_nobody_else_may(

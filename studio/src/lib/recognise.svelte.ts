@@ -4,7 +4,7 @@ import { freshKey, Problem } from './http.ts'
 import { follow, isStopped, persist, submit } from './jobs.ts'
 import kinds from './kinds.json'
 import { decode, encode, hash, isFlac, type Prepared, RECOGNITION_RATE, Unusable } from './sound.ts'
-import { isFinal, type Artifact, type Job } from './types.ts'
+import type { Artifact, Job } from './types.ts'
 import { upload } from './upload.ts'
 
 export const MAX_INPUT_S = kinds.recognition.limits.input_seconds
@@ -108,8 +108,9 @@ export class Take {
     return !this.isBegun
   }
 
-  get isUnderWay(): boolean {
-    return this.intake !== null || (this.job !== null && !isFinal(this.job.state))
+  /** Whether some of the way to the service is before it: a page that is left does not go it. */
+  get isSending(): boolean {
+    return this.isQueued || this.intake !== null
   }
 
   /** What a snippet needs to know of it. */

@@ -179,6 +179,26 @@ def test_a_microphone_that_is_allowed_too_late_is_let_go(visitor: Person, member
     page.wait_for_function("() => window.heard?.getTracks().every(track => track.readyState === 'ended')")
 
 
+def test_a_model_that_takes_recordings_is_chosen(visitor: Person, member: Cookies) -> None:
+    """Not the one with two transcripts while it takes no work."""
+    visitor.become(member)
+    page = visitor.page
+
+    def refuse(route: Route) -> None:
+        answer = route.fetch()
+        models = answer.json()
+        for model in models["data"]:
+            if len(model["engines"]) > 1:
+                model |= {"callable": False, "callable_reason": "no worker offers it"}
+        route.fulfill(response=answer, json=models)
+
+    page.route("**/web/v1/models", refuse)
+    visitor.open("/recognition")
+    page.get_by_role("button", name="Try it with an example").click()
+
+    expect(page.get_by_role("button", name="Recognise")).to_be_enabled()
+
+
 def test_a_page_that_still_sends_a_recording_asks_before_it_is_left(visitor: Person, tmp_path: Path) -> None:
     """By a link, by the browser's own step back, or by loading it again: each would end the upload unseen."""
     soundfile.write(tmp_path / "tone.wav", np.full(24_000 * 2, 1000, np.int16), 24_000)

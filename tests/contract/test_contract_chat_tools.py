@@ -155,6 +155,29 @@ def test_openais_own_package_calls_tools(client: "openai.OpenAI") -> None:
     assert ['{"city": "Köln"}', ""] == [call.function.arguments for call in gathered]
 
 
+def test_calls_that_were_collected_from_a_stream_can_be_sent_back(
+    visitor: Caller, upstream: UpstreamServer
+) -> None:
+    """As Open WebUI does it, with the `index` of each call; and a result may name its function."""
+    sent = events(visitor, body("[up:tools]", model=THERE, tools=TOOLS, stream=True))[:-1]
+    collected: dict[int, Any] = {}
+    for part in (one for chunk in sent for one in chunk["choices"][0]["delta"].get("tool_calls", ())):
+        if part["index"] in collected:
+            collected[part["index"]]["function"]["arguments"] += part["function"]["arguments"]
+        else:
+            collected[part["index"]] = part
+    result = {"role": "tool", "tool_call_id": "call_1", "name": "weather", "content": "sunny"}
+    messages = [
+        {"role": "user", "content": "Here?"},
+        {"role": "assistant", "content": "", "tool_calls": list(collected.values())},
+        result,
+    ]
+    said(visitor, {"model": THERE, "messages": messages, "tools": TOOLS})
+
+    messages[1] = {"role": "assistant", "content": "", "tool_calls": CALLS}
+    assert messages == upstream.seen.bodies[-1]["messages"]
+
+
 def test_a_model_refuses_by_name_what_it_does_not_take(
     caller: Caller, visitor: Caller, upstream: UpstreamServer
 ) -> None:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tenuto.bodies import chat
@@ -108,6 +109,27 @@ def test_an_answer_can_be_sent_back_as_openai_packages_give_it() -> None:
 
     assert (Message("assistant", "Hello."),) == read(body(messages=[answer])).messages
     assert (Message("assistant", "Hello."),) == read(body(messages=[answer | {"annotations": None}])).messages
+
+
+def test_null_counts_as_left_out_in_every_object_of_a_chat() -> None:
+    """In tools, schemas, pictures and calls; only within a JSON Schema it is a value of its own."""
+    schema = {"name": "a", "schema": {"default": None}}
+    image = {"type": "image_url", "image_url": {"url": "https://host/a.png"}}
+    bare = {"name": "c", "parameters": {"default": None}}
+    sent = body(
+        messages=[{"role": "user", "content": [{"type": "text", "text": "x"}, image]}],
+        tools=[{"type": "function", "function": bare}],
+        response_format={"type": "json_schema", "json_schema": schema},
+        stream=True,
+        stream_options={},
+    )
+    given = msgspec.json.decode(msgspec.json.encode(sent))
+    given["messages"][0]["content"][1]["image_url"]["detail"] = None
+    given["tools"][0]["function"]["description"] = None
+    given["response_format"]["json_schema"]["description"] = None
+    given["stream_options"]["include_usage"] = None
+
+    assert read(sent) == read(given)
 
 
 def test_a_content_is_a_text_or_text_parts() -> None:

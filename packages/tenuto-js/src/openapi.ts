@@ -1054,9 +1054,9 @@ export interface components {
                 type: "json_schema";
                 json_schema: {
                     name: string;
-                    description?: string;
+                    description?: string | null;
                     /** @description A JSON Schema. */
-                    schema?: Record<string, never>;
+                    schema?: Record<string, never> | null;
                     strict?: boolean | null;
                 };
             };
@@ -1065,7 +1065,7 @@ export interface components {
             /** @description Only with `stream`. */
             stream_options?: {
                 /** @default false */
-                include_usage?: boolean;
+                include_usage?: boolean | null;
             } | null;
             /** @description Ignored. */
             user?: string | null;
@@ -1084,14 +1084,16 @@ export interface components {
             type: "function";
             function: {
                 name: string;
-                description?: string;
+                description?: string | null;
                 /** @description A JSON Schema. */
-                parameters?: Record<string, never>;
+                parameters?: Record<string, never> | null;
                 strict?: boolean | null;
             };
         };
         ChatToolCall: {
             id: string;
+            /** @description In a request: ignored. It comes from a stream. */
+            index?: number | null;
             /** @constant */
             type: "function";
             function: {
@@ -1110,7 +1112,7 @@ export interface components {
             image_url: {
                 /** @description The picture */
                 url: string;
-                detail?: string;
+                detail?: string | null;
             };
         })[];
         ChatMessage: {
@@ -1138,6 +1140,8 @@ export interface components {
             /** @constant */
             role: "tool";
             content: components["schemas"]["ChatContent"];
+            /** @description The function's. */
+            name?: string | null;
             tool_call_id: string;
         };
         ChatCompletion: {

@@ -13,6 +13,7 @@ from tenuto.bodies.fields import (
     Boolean,
     Choice,
     Field,
+    Integer,
     Rule,
     Text,
     by_name,
@@ -49,7 +50,7 @@ class Message(msgspec.Struct, frozen=True):
     role: str
     content: str | tuple[str | Image, ...] | None
     more: dict[str, Any] = {}
-    """`name`, `tool_calls`, `tool_call_id` and `refusal`, as they were sent, but for nulls."""
+    """`name`, `tool_calls`, `tool_call_id` and `refusal`, as sent, but for nulls and a call's `index`."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ class Object:
         if type(value) is not dict:
             faults.append(wrong_type(param, value, self.expected))
             return value
-        return read_fields(self.fields, value, f"{param}.", faults)
+        return read_fields(self.fields, without_nulls(self.fields, value), f"{param}.", faults)
 
 
 class Schema:
@@ -175,10 +176,20 @@ class _Part:
             faults.append(wrong_type(param, value, "an object with type and text"))
             return ""
         if value.get("type") != "image_url":
-            text: str = read_fields(_TEXT_PART, value, f"{param}.", faults).get("text", "")
+            text: str = _TEXT_PART.read(param, value, faults).get("text", "")
             return text
-        image = read_fields(_IMAGE_PART, value, f"{param}.", faults).get("image_url")
+        image = _IMAGE_PART.read(param, value, faults).get("image_url")
         return Image(image["url"], image.get("detail")) if image and "url" in image else ""
+
+
+class _Call:
+    """A call of a tool. Its `index` among the streamed calls, which programs that collect a stream send
+    back with the rest, means nothing in a message, and is left out.
+    """
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        call = _CALL.read(param, value, faults)
+        return {name: item for name, item in call.items() if name != "index"} if type(call) is dict else call
 
 
 class _Message:
@@ -211,21 +222,17 @@ def _fields_of(message: dict[str, Any]) -> Mapping[str, Field]:
 
 _ANY_TEXT = Text(MAX_TEXT_CHARACTERS, "characters", may_be_empty=True)
 _NAME = Text(MAX_NAME_CHARACTERS, "characters")
-_TEXT_PART = by_name(
-    (
-        Field("type", Only("text"), "A text, or `image_url`.", required=True),
-        Field("text", _ANY_TEXT, "The text of the part.", required=True),
-    )
+_TEXT_PART = Object(
+    Field("type", Only("text"), "A text, or `image_url`.", required=True),
+    Field("text", _ANY_TEXT, "The text of the part.", required=True),
 )
 _IMAGE = Object(
     Field("url", _ImageUrl(), "Where it is, or what it is.", required=True),
     Field("detail", Text(16, "characters"), "How closely it is looked at."),
 )
-_IMAGE_PART = by_name(
-    (
-        Field("type", Only("image_url"), "A picture.", required=True),
-        Field("image_url", _IMAGE, "The picture.", required=True),
-    )
+_IMAGE_PART = Object(
+    Field("type", Only("image_url"), "A picture.", required=True),
+    Field("image_url", _IMAGE, "The picture.", required=True),
 )
 _CONTENT = Items(_Part(), MAX_PARTS, "parts", "a string or an array of parts", or_text=True)
 _ROLE = Field("role", Choice(ROLES), "Who speaks.", required=True)
@@ -240,6 +247,7 @@ _CHOSEN = Object(
 )
 _CALL = Object(
     Field("id", _NAME, "What its result names.", required=True),
+    Field("index", Integer(0, MAX_TOOLS), "Its number in the stream that it comes from."),
     Field("type", Only("function"), "A function.", required=True),
     Field(
         "function",
@@ -251,7 +259,7 @@ _CALL = Object(
         required=True,
     ),
 )
-_CALLS = Field("tool_calls", Items(_CALL, MAX_TOOLS, "calls", "an array of calls"), "What the model calls.")
+_CALLS = Field("tool_calls", Items(_Call(), MAX_TOOLS, "calls", "an array of calls"), "What the model calls.")
 _REFUSAL = Field("refusal", _ANY_TEXT, "Why the model did not answer.")
 _MESSAGE = by_name((_ROLE, _SAID, _OF_NAME))
 _ASSISTANT = by_name((_ROLE, _SAID, _OF_NAME, _CALLS, _REFUSAL))
@@ -264,7 +272,9 @@ _CALLING = by_name(
         _REFUSAL,
     )
 )
-_TOOL = by_name((_ROLE, _SAID, Field("tool_call_id", _NAME, "Which call it answers.", required=True)))
+_TOOL = by_name(
+    (_ROLE, _SAID, _OF_NAME, Field("tool_call_id", _NAME, "Which call it answers.", required=True))
+)
 _OF_ALL_ROLES = {**_TOOL, **_CALLING}
 _FUNCTION = Object(
     Field("name", _NAME, "Its name.", required=True),

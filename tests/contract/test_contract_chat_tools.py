@@ -178,6 +178,29 @@ def test_calls_that_were_collected_from_a_stream_can_be_sent_back(
     assert messages == upstream.seen.bodies[-1]["messages"]
 
 
+@pytest.mark.parametrize("route", ["chat/completions", "responses"])
+def test_a_conversation_may_be_as_long_as_the_documents_say(
+    visitor: Caller, upstream: UpstreamServer, route: str
+) -> None:
+    """4,096 messages, in a chat half of them calls and half results, with 128 tools as agents have them."""
+    is_chat = route == "chat/completions"
+    properties = {name: {"type": "string", "description": "x", "enum": ["a", "b"]} for name in "abcdefgh"}
+    parameters = {"type": "object", "properties": properties, "required": ["a", "b"]}
+    tool = {"type": "function", "function": {"name": "f", "description": "x", "parameters": parameters}}
+    rounds = [
+        {"role": "assistant", "content": None, "tool_calls": CALLS[:1]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+    ]
+    texts = [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}]
+    conversation = {"messages": rounds * 2048, "tools": [tool] * 128} if is_chat else {"input": texts * 4096}
+    content = json.dumps({"model": THERE, **conversation}).encode()
+    headers = {"Content-Type": "application/json"}
+    answer = visitor.request("POST", f"/v1/{route}", headers=headers, content=content)
+
+    assert 200 == answer.status_code, answer.text
+    assert 4096 == len(upstream.seen.bodies[-1]["messages"])
+
+
 def test_a_model_refuses_by_name_what_it_does_not_take(
     caller: Caller, visitor: Caller, upstream: UpstreamServer
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -12,7 +13,7 @@ from tenuto.api.answers import Answer, Headers, json_answer
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
-from tenuto.api.request_body import MAX_CHAT_VALUES, idempotency_key, read_json
+from tenuto.api.request_body import MAX_CHAT_VALUES, idempotency_key, read_checked
 from tenuto.api.service import Service
 from tenuto.billing.rules import cny
 from tenuto.bodies import chat
@@ -33,8 +34,8 @@ async def create(call: Call) -> Answer | None:
     service = call.service
     caller = await call.authenticate()
     limit_bytes = service.settings.chat_body_kib << 10
-    _, value = await read_json(call, limit_bytes, max_values=MAX_CHAT_VALUES)
-    request = checked(service, caller, value)
+    check = partial(checked, service, caller)
+    request = await read_checked(call, limit_bytes, MAX_CHAT_VALUES, check)
     key = request_key(call)
     await refuse_switched_off(call, request.model)
     about = {

@@ -24,8 +24,8 @@ MAX_WAITING = 8
 """Larger bodies of one account that wait in memory for their turn."""
 MAX_VALUES = 2_000
 """In a body other than a chat's: a job with every possible field has a few hundred."""
-MAX_CHAT_VALUES = 10_000
-"""In a chat's body. A message has at least three: the object, its role, its content."""
+MAX_CHAT_VALUES = 50_000
+"""In a chat's body: 4,096 messages that call tools have about 30,000, 128 tools with their schemas 10,000."""
 
 T = TypeVar("T")
 _SHA256 = re.compile(rb"[0-9A-Fa-f]{64}\Z")
@@ -43,6 +43,13 @@ async def read_json(call: Call, limit_bytes: int, *, max_values: int = MAX_VALUE
     body = await call.read_body(limit_bytes)
     value = await beside_large(call, body, partial(strict_json.parse, body, max_values=max_values))
     return body, value
+
+
+async def read_checked(call: Call, limit_bytes: int, max_values: int, check: Callable[[Any], T]) -> T:
+    """What `check` makes of the value of a body, where a large one is parsed. Raises what both raise."""
+    require_json(call)
+    body = await call.read_body(limit_bytes)
+    return await beside_large(call, body, lambda: check(strict_json.parse(body, max_values=max_values)))
 
 
 async def beside_large(call: Call, body: bytes, work: Callable[[], T]) -> T:

@@ -6,10 +6,12 @@ storage or tools are refused by name.
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from tenuto.accounts.restrictions import Caller
 from tenuto.api.answers import Answer, Headers, json_answer
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
@@ -24,9 +26,10 @@ from tenuto.api.chat import (
     refuse_switched_off,
     request_key,
 )
-from tenuto.api.openai.jobs import ignored_header, lenient
+from tenuto.api.openai.jobs import Lenient, ignored_header, lenient
 from tenuto.api.openai.keys import quota_errors
-from tenuto.api.request_body import MAX_CHAT_VALUES, read_json
+from tenuto.api.request_body import MAX_CHAT_VALUES, read_checked
+from tenuto.api.service import Service
 from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.fields import wrong_type
 from tenuto.chat.answers import Choice, Piece, Usage
@@ -69,11 +72,8 @@ async def create(call: Call) -> Answer | None:
     """The response, whole or as events. The order of checks is that of a chat."""
     service = call.service
     caller = await call.authenticate()
-    _, value = await read_json(call, service.settings.chat_body_kib << 10, max_values=MAX_CHAT_VALUES)
-    sent = lenient(value, _KNOWN)
-    faults: list[Fault] = []
-    body = _chat_body(sent.values, faults)
-    request = checked(service, caller, body, faults, lambda param: _their_name(param, sent.values))
+    limit_bytes, check = service.settings.chat_body_kib << 10, partial(_checked, service, caller)
+    sent, request = await read_checked(call, limit_bytes, MAX_CHAT_VALUES, check)
     key = request_key(call)
     await refuse_switched_off(call, request.model)
     about = _About(call, request, sent.values)
@@ -87,6 +87,13 @@ async def create(call: Call) -> Answer | None:
         async with aclosing(service.chats.stream(caller, request, key)) as pieces:
             await _stream(call, about, pieces, headers)
     return None
+
+
+def _checked(service: Service, caller: Caller, value: Any) -> tuple[Lenient, ChatRequest]:
+    """The fields that were sent, and the chat that they ask for. Raises what `checked` raises."""
+    sent, faults = lenient(value, _KNOWN), list[Fault]()
+    body = _chat_body(sent.values, faults)
+    return sent, checked(service, caller, body, faults, lambda param: _their_name(param, sent.values))
 
 
 def _chat_body(sent: dict[str, Any], faults: list[Fault]) -> dict[str, Any]:

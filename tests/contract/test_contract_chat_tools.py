@@ -109,6 +109,31 @@ def test_deltas_of_tool_calls_are_sent_on_one_by_one(chatting: Operator, visitor
     assert 5 == used(chatting, visitor, 1)[THERE].prompt_tokens
 
 
+def test_calls_that_a_server_does_not_number_are_numbered(visitor: Caller, client: "openai.OpenAI") -> None:
+    """As in streams of older versions of Ollama: OpenAI's package puts each call together."""
+    messages: list[Any] = [{"role": "user", "content": "[up:unnumbered]"}]
+    sent = events(visitor, {"model": THERE, "messages": messages, "tools": TOOLS, "stream": True})
+    with client.chat.completions.stream(model=THERE, messages=messages, tools=TOOLS) as stream:
+        gathered = stream.get_final_completion().choices[0].message.tool_calls
+
+    parts = [part for chunk in sent[:-1] for part in chunk["choices"][0]["delta"].get("tool_calls", ())]
+    assert [0, 0, 1] == [part["index"] for part in parts]
+    assert gathered is not None
+    assert [("weather", '{"city": "Köln"}'), ("time", "")] == [
+        (call.function.name, call.function.arguments) for call in gathered
+    ]
+
+
+def test_an_empty_reason_is_no_end(visitor: Caller) -> None:
+    """A server that sends `""` until the end has answered only if `[DONE]` follows."""
+    whole, lost = (
+        events(visitor, body(f"[up:{name}]", model=THERE, stream=True)) for name in ("vague", "lost")
+    )
+
+    assert ("stop", "[DONE]") == (whole[-2]["choices"][0]["finish_reason"], whole[-1])
+    assert "model_unavailable" == lost[-1]["error"]["code"]
+
+
 def test_log_probabilities_come_only_where_they_are_asked_for(visitor: Caller) -> None:
     """As the upstream gives them, whole and streamed; what it gives unasked stays there."""
     asked, unasked = (said(visitor, body(model=THERE, logprobs=one))["choices"][0] for one in (True, False))

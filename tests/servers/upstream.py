@@ -26,6 +26,12 @@ CALL_DELTAS: list[dict[str, Any]] = [
     {"index": 1, "id": "call_2", "type": "function", "function": {"name": "time", "arguments": ""}},
 ]
 """The same in a stream, one call's part a chunk."""
+UNNUMBERED_DELTAS: list[dict[str, Any]] = [
+    {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": '}},
+    {"id": "", "type": "", "function": {"arguments": '"Köln"}'}},
+    {"id": "call_2", "type": "function", "function": {"name": "time", "arguments": ""}},
+]
+"""The same from a server that does not number them, for `[up:unnumbered]`."""
 REFUSAL = ("No, I", " won't.")
 """What `[up:refuse]` says instead of an answer; `[up:doubt]` says it after one."""
 LOGPROBS = {
@@ -165,24 +171,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         self._event(about | {"choices": [{"index": 0, "delta": {"role": "assistant", PRIVATE: 1}}]})
-        for part in CALL_DELTAS if name == "tools" else ():
+        for part in {"tools": CALL_DELTAS, "unnumbered": UNNUMBERED_DELTAS}.get(name, ()):
             self._event(about | {"choices": [{"index": 0, "delta": {"tool_calls": [part | {PRIVATE: 1}]}}]})
-        for word in () if name in ("tools", "refuse") else ("one", " two"):
+        for word in () if name in ("tools", "unnumbered", "refuse") else ("one", " two"):
             time.sleep(number if name == "slow" else 0)
             for index in range(asked.get("n", 1)):
-                choice = {"index": index, "delta": {"content": word}}
+                reason = "" if name in ("vague", "lost") else None
+                choice = {"index": index, "delta": {"content": word}, "finish_reason": reason}
                 if asked.get("logprobs"):
                     choice["logprobs"] = LOGPROBS
                 self._event(about | {"choices": [choice]})
         for word in REFUSAL if name in ("refuse", "doubt") else ():
             self._event(about | {"choices": [{"index": 0, "delta": {"refusal": word}}]})
-        if name == "broken":
+        if name in ("broken", "lost"):
             return
         while name == "endless":
             time.sleep(0.02)
             self._event(about | {"choices": [{"index": 0, "delta": {"content": "more "}}]})
-        reason = "tool_calls" if name == "tools" else "length"
-        for index in range(asked.get("n", 1)):
+        reason = "tool_calls" if name in ("tools", "unnumbered") else "length"
+        for index in range(asked.get("n", 1)) if name != "vague" else ():
             self._event(about | {"choices": [{"index": index, "delta": {}, "finish_reason": reason}]})
         self._event(about | {"choices": [], "usage": usage})
         self.wfile.write(b"data: [DONE]\n\n")

@@ -75,9 +75,9 @@ class _PartOfFunction(msgspec.Struct, omit_defaults=True):
 
 
 class _PartOfCall(msgspec.Struct, omit_defaults=True):
-    index: Count
+    index: Count | None = None
     id: str | None = None
-    type: Literal["function"] | None = None
+    type: str | None = None
     function: _PartOfFunction | None = None
 
 
@@ -357,6 +357,8 @@ class Events:
         # Why each answer that began has ended; None: it has not ended.
         self._reasons: dict[int, str | None] = {}
         self._usage: Usage | None = None
+        # How many calls each answer has begun.
+        self._calls: dict[int, int] = {}
 
     def add(self, block: bytes) -> Iterator[Piece]:
         """The pieces that are now complete. Raises Garbage, _TooLong or msgspec.DecodeError."""
@@ -369,10 +371,14 @@ class Events:
 
     def last(self) -> list[Piece]:
         """The final piece of each answer. Raises Garbage if the stream ended before one of them did."""
-        if not self._reasons or None in self._reasons.values():
+        # Some servers send "" until the end, which only `[DONE]` then shows.
+        unfinished = {None} if self.is_done else {None, ""}
+        if not self._reasons or unfinished & set(self._reasons.values()):
             raise Garbage("the stream ended before the answer did")
         ends = sorted(self._reasons.items())
-        return [Piece(finish_reason=reason, usage=self._usage, index=index) for index, reason in ends]
+        return [
+            Piece(finish_reason=reason or "stop", usage=self._usage, index=index) for index, reason in ends
+        ]
 
     def _event(self, data: bytes) -> Iterator[Piece]:
         if data == b"[DONE]":
@@ -391,9 +397,10 @@ class Events:
     def _part(self, choice: _ChunkChoice) -> Iterator[Piece]:
         if choice.index >= self._request.n:
             raise Garbage("an answer that was not asked for")
-        reason = _reason(choice.finish_reason)
-        self._reasons[choice.index] = reason or self._reasons.get(choice.index)
+        reason = _reason(choice.finish_reason) or self._reasons.get(choice.index)
+        self._reasons[choice.index] = reason or choice.finish_reason
         delta = choice.delta
+        self._number(choice.index, delta.tool_calls or ())
         more = _more(delta.tool_calls, delta.refusal)
         logprobs = _logprobs(choice.logprobs, self._request)
         if delta.content or more or logprobs:
@@ -402,6 +409,15 @@ class Events:
             if self._characters > self._most_text:
                 raise _TooLong
             yield piece
+
+    def _number(self, answer: int, calls: Sequence[_PartOfCall]) -> None:
+        """Give calls of a server that does not number them their index: each id begins another call."""
+        for call in calls:
+            begun = self._calls.get(answer, 0)
+            if call.index is None:
+                call.index = begun if call.id or not begun else begun - 1
+            self._calls[answer] = max(begun, call.index + 1)
+            call.type = call.type or None
 
 
 def refusal(
@@ -466,7 +482,7 @@ def _usage(usage: _Usage) -> Usage:
 
 def _reason(reason: str | None) -> str | None:
     """A reason that our callers know, in place of one that only the upstream knows."""
-    return reason if reason is None or reason in FINISHED else "stop"
+    return (reason if reason in FINISHED else "stop") if reason else None
 
 
 def _wait_s(retry_after: str | None) -> int | None:

@@ -361,6 +361,16 @@ def test_a_long_text_becomes_jobs_of_one_sound(caller: Caller) -> None:
     assert all(piece.endswith(".") for piece in texts)
 
 
+def test_a_text_is_as_long_as_the_documents_say_however_it_is_written(caller: Caller) -> None:
+    """256 KiB of Arabic with each letter escaped, as Python's `json.dumps` writes it; no byte more."""
+    text = "سلام. " * 26_214 + "سل"
+    body = {"model": "tts-1", "voice": "nobody", "input": text}
+
+    assert 256 << 10 == len(text.encode())
+    assert [("voice", "unknown_voice")] == faults(speak(caller, body))
+    assert [("input", "too_long")] == faults(speak(caller, body | {"input": text + "."}))
+
+
 def test_no_key_is_that_of_another_requests_second_job(caller: Caller) -> None:
     """However it is spelt: a long text's further jobs have keys that no caller can choose (P2)."""
     text = "Every note is held. " * 500

@@ -61,6 +61,8 @@ KIND = "speech"
 DEFAULT_FORM = "mp3"
 MAX_INPUT_BYTES = 256 << 10
 """A text's jobs, at most 32 or so, are accepted in one transaction, for which others wait."""
+MAX_BODY_BYTES = 3 * MAX_INPUT_BYTES + (64 << 10)
+"""JSON may escape every character beyond ASCII, as many programs do, which up to triples a text's bytes."""
 MAX_JOB_BYTES = 8192
 """Of a text spoken by one job (the contract's limit); a longer one becomes several jobs."""
 MAX_EMOTION_BYTES = 2048
@@ -124,7 +126,7 @@ _STREAMED = frozenset(("mp3", "opus", "pcm"))
 async def create(call: Call) -> Answer | None:
     """The audio, once the jobs behind it have succeeded; 503 `still_running` if they have not in time."""
     caller = await call.authenticate()
-    _, value = await read_json(call, MAX_INPUT_BYTES + (64 << 10))
+    _, value = await read_json(call, MAX_BODY_BYTES)
     extensions = {field.name for field in kinds()[KIND].fields} - _OWN_WAY
     sent = lenient(value, dict.fromkeys([*_FIELDS, *extensions]))
     own = {name: item for name, item in sent.values.items() if name in extensions}

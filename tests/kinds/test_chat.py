@@ -90,8 +90,14 @@ def test_every_honoured_field_is_kept() -> None:
 
 
 def test_fields_without_effect_are_taken() -> None:
-    """`user`, `metadata` and `store: false` change nothing."""
+    """What changes nothing, and values that ask for what happens anyway; other values are refused."""
+    hints = ("prompt_cache_key", "prompt_cache_retention", "safety_identifier")
+    usual = {"service_tier": "default", "verbosity": "medium", "modalities": ["text"]}
+    other = {"service_tier": "flex", "verbosity": "low", "modalities": ["text", "audio"]}
+
     assert read(body()) == read(body(user="", metadata={"a": "b"}, store=False))
+    assert read(body()) == read(body(**dict.fromkeys(hints, "x"), **usual))
+    assert [(name, "not_allowed") for name in sorted(other)] == faults(body(**other))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +224,7 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
         ({"stream_options": {}}, [("stream_options", "requires")]),
         (
             {"stream": True, "stream_options": {"include_obfuscation": True}},
-            [("stream_options.include_obfuscation", "unknown_name")],
+            [("stream_options.include_obfuscation", "not_allowed")],
         ),
         ({"store": True}, [("store", "not_allowed")]),
         ({"user": 7}, [("user", "wrong_type")]),

@@ -1066,6 +1066,11 @@ export interface components {
             stream_options?: {
                 /** @default false */
                 include_usage?: boolean | null;
+                /**
+                 * @description Nothing is added to the pieces.
+                 * @enum {boolean|null}
+                 */
+                include_obfuscation?: false | null;
             } | null;
             /** @description Ignored. */
             user?: string | null;
@@ -1078,6 +1083,26 @@ export interface components {
              * @enum {boolean|null}
              */
             store?: false | null;
+            /**
+             * @description Ignored.
+             * @enum {string|null}
+             */
+            service_tier?: "auto" | "default" | null;
+            /**
+             * @description Ignored.
+             * @enum {string|null}
+             */
+            verbosity?: "medium" | null;
+            /** @description Ignored. */
+            modalities?: null | [
+                "text"
+            ];
+            /** @description Ignored. */
+            prompt_cache_key?: string | null;
+            /** @description Ignored. */
+            prompt_cache_retention?: string | null;
+            /** @description Ignored. */
+            safety_identifier?: string | null;
         };
         ChatTool: {
             /** @constant */

@@ -165,23 +165,32 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.max_completion_tokens if self.max_tokens is None else self.max_tokens
 
 
+_HINT = Text(MAX_USER_CHARACTERS, "characters", may_be_empty=True)
 FIELDS = (
     *declared(ChatRequest),
     Field(
         "stream_options",
-        Object(Field("include_usage", Boolean(), "A last piece with the usage.")),
+        Object(
+            Field("include_usage", Boolean(), "A last piece with the usage."),
+            Field("include_obfuscation", Only(False), "Nothing is added to the pieces."),
+        ),
         "Only with `stream`.",
     ),
-    Field("user", Text(MAX_USER_CHARACTERS, "characters", may_be_empty=True), "Accepted, without effect."),
+    Field("user", _HINT, "Accepted, without effect."),
     Field("metadata", Metadata(), "Accepted, without effect."),
     Field("store", Only(False), "Nothing of a chat is kept."),
+    # Programs send these unasked. Whoever sends another value would get another answer, or price, than it
+    # asked for.
+    Field("service_tier", Choice(("auto", "default")), "Accepted, without effect."),
+    Field("verbosity", Only("medium"), "Accepted, without effect."),
+    Field("modalities", Only(["text"]), "Accepted, without effect."),
+    # Hints for OpenAI's cache and abuse detection, which change no answer.
+    Field("prompt_cache_key", _HINT, "Accepted, without effect."),
+    Field("prompt_cache_retention", _HINT, "Accepted, without effect."),
+    Field("safety_identifier", _HINT, "Accepted, without effect."),
 )
 
-NOT_SUPPORTED = (
-    *("functions", "function_call", "modalities", "audio", "prediction"),
-    *("service_tier", "verbosity", "web_search_options", "prompt_cache_key", "safety_identifier"),
-    *("best_of", "echo"),
-)
+NOT_SUPPORTED = ("functions", "function_call", "audio", "prediction", "web_search_options", "best_of", "echo")
 
 NEEDS: Mapping[str, str] = {
     **dict.fromkeys(("tools", "tool_choice", "parallel_tool_calls"), "tools"),

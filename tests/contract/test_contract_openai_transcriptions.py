@@ -184,6 +184,17 @@ def test_fields_become_parameters(caller: Caller) -> None:
     assert "Wörter.wav" == caller.read(answer.headers["x-service-job"])["title"]
 
 
+@pytest.mark.parametrize("encoding", ["gb18030", "latin-1", "shift_jis"])
+def test_a_file_name_in_another_encoding_costs_the_name_alone(caller: Caller, encoding: str) -> None:
+    """As curl sends it on Windows: the recording is transcribed, and its job has no name."""
+    name = {"gb18030": "录音.wav", "latin-1": "Wörter.wav", "shift_jis": "録音.wav"}[encoding]
+    body = form([("model", None, b"whisper-1"), ("file", "NAME", sound())])
+    answer = send(caller, body.replace(b"NAME", name.encode(encoding)))
+
+    assert 200 == answer.status_code, answer.text
+    assert name != caller.read(answer.headers["x-service-job"])["title"]
+
+
 def test_the_transcript_comes_in_events(client: "openai.OpenAI", caller: Caller) -> None:
     """Deltas and the whole at the end, with speakers if they are asked for; a failed job is an event of its
     own without an end. How many deltas there are depends on how often the running job was looked at."""

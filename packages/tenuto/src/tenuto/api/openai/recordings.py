@@ -268,8 +268,12 @@ class FormReader:
     def __init__(
         self, boundary: str, *, file: str, sink: BinaryIO, known: Collection[str], limit_bytes: int
     ) -> None:
+        # Any bytes are Latin-1: a name in another encoding than UTF-8 must not cost the recording.
         self._parser = PushMultipartParser(
-            boundary.encode(), max_header_size=MAX_HEADER_BYTES, max_segment_count=MAX_FIELDS
+            boundary.encode(),
+            max_header_size=MAX_HEADER_BYTES,
+            max_segment_count=MAX_FIELDS,
+            header_charset="latin-1",
         )
         self._file, self._sink, self._known, self._limit_bytes = file, sink, known, limit_bytes
         self._digest = hashlib.sha256()
@@ -358,8 +362,12 @@ def _malformed(why: str) -> InvalidRequest:
 
 
 def _shown(name: str | None) -> str | None:
-    """The name of a file without its folders, if it can be shown."""
-    name = (name or "").replace("\\", "/").rpartition("/")[2].strip()
+    """The name of a file without its folders, if it can be shown. Its characters are the bytes sent."""
+    try:
+        name = (name or "").encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    name = name.replace("\\", "/").rpartition("/")[2].strip()
     if any(unicodedata.category(mark) in ("Cc", "Cs") for mark in name):
         return None
     return name[:MAX_FILE_NAME_CHARACTERS] or None

@@ -52,22 +52,38 @@ SIGNS |= {
 NUMBER = r"\d{1,3}(?:[,，]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
 LONGEST = 16
 """A whole number of more digits is read digit by digit."""
+UNITS = f"{MEASURE_WORDS}日号时角级楼折%％‰"
+AFTER_UNITS = "|".join(rf"(?<=\d[{UNITS}]{{{length}}})" for length in range(1, 4)) + r"|(?<=[:：]\d\d)"
+MEASURE = "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
+YEAR = r"[12]\d{3}"
+SHORT_YEAR = r"0\d|[1-9]\d(?=年(?:\d|[上下]半年|[春夏秋冬初底末]))|(?<![\d了满过近约第])[6-9][1-9]"
+"""05年, 12年3月 and 98年 are years, and 10年 is ten of them."""
+HOTLINE = rf"""(?:(?<=[打拨])|(?<=电话)|(?<=热线)|(?<=[话线][:：])|(?<=1[12][09][、，或和]))
+        1(?:1[0479]|20)(?![\d.%{MEASURE_WORDS}]|,\d)
+      |(?<![\d.])1(?:1[0479]|20)(?=报警|火警|消防|急救|救护|查号|电话|热线)
+      |(?<![\d.])(?:12306|10086|10010)(?![\d.%]|,\d)"""
+"""Telephones that everybody knows. The short ones are mostly numbers, unless a word beside them says so."""
+DEGREE = "℃°度"
 
 PATTERN = re.compile(
     rf"""
-    (?P<date>(?<!\d)(?P<year>\d{{4}})[-/.](?P<month>0?[1-9]|1[0-2])[-/.](?P<day>0?[1-9]|[12]\d|3[01])(?!\d))
-  | (?P<calendar>(?<!\d)(?:[12]\d{{3}}|\d\d)(?=年(?![前后来内间多级龄代]))|(?<!\d)[12]\d{{3}}(?=年[前后级]))
+    (?P<to>(?:{AFTER_UNITS})[-–—~～](?=\d)
+      (?!{NUMBER}\s?[{DEGREE}])|(?<=\d[{DEGREE}])[-–—~～](?=\d))
+  | (?P<date>(?<!\d)(?P<year>\d{{4}})[-/.](?P<month>0?[1-9]|1[0-2])[-/.](?P<day>0?[1-9]|[12]\d|3[01])(?!\d))
+  | (?P<calendar>(?<!\d)(?:{YEAR}|{SHORT_YEAR})(?=年(?![前后来内间多级龄代]))|(?<!\d){YEAR}(?=年[前后级]))
+  | (?P<version>(?<![\d.])\d+(?:\.\d+){{2,}})
   | (?P<decade>(?<!\d)[1-9]0(?=年代))
   | (?P<time>(?<!\d)(?P<hour>[01]?\d|2[0-4])[:：](?P<minute>[0-5]\d)(?:[:：](?P<second>[0-5]\d))?(?!\d))
   | (?P<score>(?<!\d)(?P<ours>\d+)[:：](?P<theirs>\d+)(?!\d))
   | (?P<mobile>(?<![\d.])1[3-9]\d[- ]?\d{{4}}[- ]?\d{{4}}(?!\d))
-  | (?P<phone>(?<![\d.])0\d{{2,3}}-\d{{7,8}}(?!\d)|(?<![\d.])(?:110|119|120|114|12306|10086|10010)(?!\d))
+  | (?P<phone>(?<![\d.])0\d{{2,3}}-\d{{7,8}}(?!\d)|{HOTLINE})
   | (?P<money>(?P<coin>[￥¥$€£])\s?(?P<sum>{NUMBER})(?P<scale>[万亿千百]*))
   | (?P<fraction>(?<![\d/])(?P<above>\d+)/(?P<below>\d+)(?![\d/]))
-  | (?P<range>(?<![\d.-])(?P<low>{NUMBER})(?P<unit>[%℃])?[-–—~～](?P<high>{NUMBER})(?P<unit2>[%℃])?(?![\d-]))
+  | (?P<range>(?<![\d.-])(?P<low>{NUMBER})(?P<unit>[%℃])?[-–—~～](?P<high>{NUMBER})
+      (?:(?P<unit2>%)|\s?(?P<measure2>{MEASURE})(?![A-Za-z0-9]))?(?![\d-]))
   | (?P<measured>(?P<minus>(?<![A-Za-z0-9)）])[-−])?(?P<number>{NUMBER})
       (?:(?P<percent>\s?[%％‰])
-      |\s?(?P<measure>{"|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))})(?![A-Za-z0-9]))?)
+      |\s?(?P<measure>{MEASURE})(?![A-Za-z0-9]))?)
     """,
     re.VERBOSE,
 )
@@ -146,8 +162,11 @@ def _time(found: re.Match[str]) -> str:
 
 def _range(found: re.Match[str]) -> str:
     """A share at the end is said of both ends, a measure only of the last."""
-    low = found["unit"] or ("%" if found["unit2"] == "%" else None)
-    return f"{_united(found['low'], low)}到{_united(found['high'], found['unit2'] or found['unit'])}"
+    ends = (found["low"], found["high"])
+    if found.string.startswith("年", found.end()) and all(re.fullmatch(YEAR, end) for end in ends):
+        return "到".join(map(names, ends))
+    units = (found["unit"] or found["unit2"], found["unit2"] or found["measure2"] or found["unit"])
+    return "到".join(map(_united, ends, units))
 
 
 def _united(number: str, unit: str | None) -> str:
@@ -164,7 +183,8 @@ def _measured(found: re.Match[str]) -> str:
     unit = MEASURES[found["measure"]] if found["measure"] else ""
     words = plain(number)
     if words == "二" and "." not in number and (unit or (following and following in MEASURE_WORDS)):
-        words = "二" if following in ("月", "年") and not unit else "两"
+        is_place = found.string[: found.start()].endswith("第")
+        words = "二" if is_place or (following in ("月", "年") and not unit) else "两"
     return minus + words + unit
 
 
@@ -173,7 +193,9 @@ def _phone(found: re.Match[str]) -> str:
 
 
 SAID: dict[str, Callable[[re.Match[str]], str]] = {
+    "to": lambda found: "到",
     "date": _date,
+    "version": lambda found: "点".join(map(plain, found[0].split("."))),
     "calendar": lambda found: names(found[0]),
     "decade": lambda found: cardinal(int(found[0])),
     "time": _time,

@@ -76,6 +76,20 @@ def test_english_words_depend_on_their_neighbours_and_abbreviations_are_spelled(
         ("10 km", "ten kilometers"),
         ("1990s", "nineteen nineties"),
         ("5-10", "five to ten"),
+        ("1-2.5", "one to two point five"),
+        ("10-12,000", "ten to twelve thousand"),
+        ("5-10 km", "five to ten kilometers"),
+        ("10:15-11:30", "ten fifteentoeleven thirty"),
+        ("5%-10%", "five percenttoten percent"),
+        ("$5-$10", "five dollarstoten dollars"),
+        ("-5%", "minus five percent"),
+        ("1.2.3", "one point two point three"),
+        ("192.168.1.1", "one hundred ninety two point one hundred sixty eight point one point one"),
+        (".5", "zero point five"),
+        ("10am", "ten A M"),
+        ("9am-5 p.m.", "nine A Mtofive P M"),
+        ("$1.5M", "one point five million dollars"),
+        ("$5k", "five thousand dollars"),
     ],
 )
 def test_english_numbers_are_written_out(written: str, spoken: str) -> None:
@@ -189,6 +203,12 @@ def test_a_short_vowel_is_not_stressed_and_hamza_is_silent(word: str, symbols: s
 def test_arabic_numbers_are_written_out(number: int, words: str) -> None:
     """Ones before tens, and the plural of thousands from three to ten."""
     assert words == ar_numbers.cardinal(number)
+
+
+def test_a_short_answer_is_no_abbreviation() -> None:
+    """ "No." is "number" before a number alone."""
+    assert said("No number.") == said("No. Number.").replace(".", "", 1)
+    assert said("number 5") == said("No. 5") == said("No.5")
 
 
 def test_marks_end_clauses_and_sentences() -> None:

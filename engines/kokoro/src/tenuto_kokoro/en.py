@@ -24,10 +24,13 @@ ABBREVIATIONS = {
     "Co.": "company", "Gen.": "general", "Jan.": "January", "Feb.": "February", "Aug.": "August",
     "Sept.": "September", "Oct.": "October", "Nov.": "November", "Dec.": "December",
 }  # fmt: skip
+BEFORE = {"No.": r"(?=\s?\d)"}
+"""What must follow an abbreviation that is a word, too."""
 WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ]{1,60}(?:['’][A-Za-z]{1,60}){0,3}")
 """A word; what is longer than any is read in parts, since guessing takes the square of the length."""
 ABBREVIATION = re.compile(
-    "|".join(rf"\b{re.escape(name)}" for name in ABBREVIATIONS) + r"|\b(?:[A-Za-z]\.){2,}(?=\s*[a-z,;]|\s)"
+    "|".join(rf"\b{re.escape(name)}{BEFORE.get(name, '')}" for name in ABBREVIATIONS)
+    + r"|\b(?:[A-Za-z]\.){2,}(?=\s*[a-z,;]|\s)"
 )
 MARK = re.compile(r"\.\.\.|[\s\S]")
 CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z']+|[A-Z]+")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from .marks import BEFORE_NO_MINUS
+
 ONES = [
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
     "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
@@ -40,24 +42,30 @@ SIGNS |= {
 }
 SIGNS |= {"³": "cubed", "½": "one half", "¼": "one quarter", "¾": "three quarters"}
 
-NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+"
+NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+"
 LONGEST = 15
 """A whole number of more digits is read digit by digit."""
+MEASURE = "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
+SCALE = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
+"""After a sum of money, in either case."""
 
 PATTERN = re.compile(
     rf"""
-    (?P<date>\b(?P<year>\d{{4}})-(?P<month>0?[1-9]|1[0-2])-(?P<day>0?[1-9]|[12]\d|3[01])\b)
+    (?P<to>(?:(?:(?<=\d[%‰°℃℉])|(?<=:\d\d)|(?<=\d[apAP][mM]))[-–—]|(?<=\d)[-–—](?=[$£€¥￥]))(?=[$£€¥￥]?\d))
+  | (?P<version>(?<![\d.])\d+(?:\.\d+){{2,}})
+  | (?P<date>\b(?P<year>\d{{4}})-(?P<month>0?[1-9]|1[0-2])-(?P<day>0?[1-9]|[12]\d|3[01])\b)
   | (?P<slashed>\b(?P<month2>0?[1-9]|1[0-2])/(?P<day2>0?[1-9]|[12]\d|3[01])/(?P<year2>\d{{4}})\b)
   | (?P<anniversary>\b(?P<named>{"|".join(MONTHS)})\s(?P<day3>[1-9]|[12]\d|3[01])(?!\w|[:%/-]|[.,]\d))
   | (?P<time>\b(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?:\s?(?P<half>[apAP]\.?[mM]\b\.?))?)
-  | (?P<money>(?P<coin>[$£€¥￥])\s?(?P<sum>{NUMBER})(?:\s(?P<scale>thousand|million|billion|trillion)\b)?)
+  | (?P<oclock>\b(?P<hour2>0?[1-9]|1[0-2])\s?(?P<half2>[ap]m\b|[AP]M\b|[ap]\.m\.|[AP]\.M\.))
+  | (?P<money>(?P<coin>[$£€¥￥])\s?(?P<sum>{NUMBER})(?:\s(?P<scale>thousand|million|billion|trillion)\b
+      |(?P<short>(?:[kKmMbB]|[mMbB][nN])\b))?)
   | (?P<ordinal>\b(?P<place>\d+)(?:st|nd|rd|th)\b)
   | (?P<decade>\b(?P<ten>\d{{2,3}}0)s\b)
-  | (?P<range>(?<![\d.,-])(?P<low>\d+)[-–](?P<high>\d+)(?![\d-]))
-  | (?P<measured>(?P<minus>(?<![\w)])[-−])?(?P<number>{NUMBER})
-      (?:(?P<percent>\s?%)|\s?(?P<measure>{
-        "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
-    })(?![\w]))?)
+  | (?P<range>(?<![\d.,-])(?P<low>{NUMBER})[-–](?P<high>{NUMBER})(?![\d-]|[.,]\d|\s?[apAP]\.?[mM]\b)
+      (?:\s?(?P<measure2>{MEASURE})(?!\w))?)
+  | (?P<measured>(?P<minus>(?<![{BEFORE_NO_MINUS}])[-−])?(?P<number>{NUMBER})
+      (?:(?P<percent>\s?%)|\s?(?P<measure>{MEASURE})(?!\w))?)
     """,
     re.VERBOSE,
 )
@@ -135,11 +143,16 @@ def _time(found: re.Match[str]) -> str:
         words += f" oh {ONES[minute]}" if minute < 10 else f" {cardinal(minute)}"
     elif not half:
         words += " o'clock" if 0 < hour <= 12 else " hundred"
-    return words + (" A M" if half and half[0] in "aA" else " P M" if half else "")
+    return words + _half(half)
+
+
+def _half(half: str | None) -> str:
+    """Before noon or after."""
+    return (" A M" if half[0] in "aA" else " P M") if half else ""
 
 
 def _money(found: re.Match[str]) -> str:
-    amount, scale = found["sum"].replace(",", ""), found["scale"]
+    amount, scale = found["sum"].replace(",", ""), found["scale"] or SCALE.get((found["short"] or "").lower())
     unit, part = MONEY[found["coin"]]
     whole, _, fraction = amount.partition(".")
     if scale or len(fraction) not in (0, 2):
@@ -163,9 +176,19 @@ def _measured(found: re.Match[str]) -> str:
     value = text.replace(",", "")
     if value == "1":
         return f"{minus}one {unit}"
-    head, _, tail = unit.partition(" ")
     words = plain(text) if "." in value else counted(value)
-    return f"{minus}{words} {_plural(head)} {tail}".strip()
+    return f"{minus}{words} {_units(unit)}"
+
+
+def _range(found: re.Match[str]) -> str:
+    unit = f" {_units(MEASURES[found['measure2']])}" if found["measure2"] else ""
+    return f"{plain(found['low'])} to {plain(found['high'])}{unit}"
+
+
+def _units(unit: str) -> str:
+    """Several of a unit: miles per hour."""
+    head, _, tail = unit.partition(" ")
+    return f"{_plural(head)} {tail}".strip()
 
 
 def _counted(number: str, unit: str) -> str:
@@ -178,14 +201,17 @@ def _plural(unit: str) -> str:
 
 
 SAID: dict[str, Callable[[re.Match[str]], str]] = {
+    "to": lambda found: "to",
+    "version": lambda found: " point ".join(map(counted, found[0].split("."))),
     "date": _date,
     "slashed": _slashed,
     "anniversary": lambda found: f"{found['named']} {ordinal(found['day3'])}",
     "time": _time,
+    "oclock": lambda found: cardinal(int(found["hour2"])) + _half(found["half2"]),
     "money": _money,
     "ordinal": lambda found: ordinal(found["place"]),
     "decade": lambda found: re.sub("y$", "ie", year_words(int(found["ten"]))) + "s",
-    "range": lambda found: f"{plain(found['low'])} to {plain(found['high'])}",
+    "range": _range,
     "measured": _measured,
 }
 """How each of PATTERN's alternatives is said."""

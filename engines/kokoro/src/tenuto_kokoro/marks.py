@@ -27,7 +27,9 @@ JUNK = frozenset("-_‐‑/\\|~*^•·<>{}\u200b\u200c\u200d\u200e\u200f\ufeff\u
 SILENT_CATEGORIES = frozenset({"Cc", "Cf", "Mn", "Me"})
 """Characters of control and format, and marks on letters that have none of their own: left out likewise."""
 BLANKS = re.compile(r"([;:,.!?—…”)])?([ \n]+)")
-MINUS = re.compile(r"(?<![\w)])[-−](?=[$€£¥￥]?[.]?\d)")
+BEFORE_NO_MINUS = r"\w)%‰°℃℉$€£¥￥"
+"""Behind these a hyphen joins two numbers: 5%-10%."""
+MINUS = re.compile(rf"(?<![{BEFORE_NO_MINUS}])[-−](?=[$€£¥￥]?[.]?\d)")
 """A hyphen that is said: before a number, behind nothing that it could join to it."""
 MOST_WORDS = 8
 """A unit is never divided: this many words without white space between them are enough of one."""

@@ -133,6 +133,15 @@ def test_spanish_is_said_as_it_is_spelled(word: str, sounds: str) -> None:
         ("13:30", "trece y treinta"),
         ("100", "cien"),
         ("1.000.000", "un millón"),
+        ("$1,500", "mil quinientos dólares"),
+        ("$1,234.56", "mil doscientos treinta y cuatro dólares con cincuenta y seis centavos"),
+        ("1,234.56", "mil doscientos treinta y cuatro punto cincuenta y seis"),
+        ("$3 millones", "tres millones de dólares"),
+        ("$1.5 millones", "uno punto cinco millones de dólares"),
+        ("10-12.000", "diez a doce mil"),
+        ("1-2,5 km", "uno a dos coma cinco kilómetros"),
+        ("5%-10%", "cinco por cientoadiez por ciento"),
+        ("1.2.3", "uno punto dos punto tres"),
     ],
 )
 def test_spanish_numbers_are_written_out(written: str, spoken: str) -> None:
@@ -203,6 +212,21 @@ def test_a_short_vowel_is_not_stressed_and_hamza_is_silent(word: str, symbols: s
 def test_arabic_numbers_are_written_out(number: int, words: str) -> None:
     """Ones before tens, and the plural of thousands from three to ten."""
     assert words == ar_numbers.cardinal(number)
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("5-10", "خَمْسَة إِلَى عَشَرَة"),
+        ("$3 مليون", "ثَلَاثَة مِلْيُون دُولَار"),
+        ("1.2.3", "وَاحِد فَاصِلَة اِثْنَيْن فَاصِلَة ثَلَاثَة"),
+        ("5%", "خَمْسَة بِالْمِئَة"),
+        ("-5", "نَاقِص خَمْسَة"),
+    ],
+)
+def test_arabic_ranges_and_sums_are_written_out(written: str, spoken: str) -> None:
+    """Five and ten with nothing between them would be heard as fifteen."""
+    assert spoken == ar_numbers.PATTERN.sub(ar_numbers.expanded, written)
 
 
 def test_a_short_answer_is_no_abbreviation() -> None:

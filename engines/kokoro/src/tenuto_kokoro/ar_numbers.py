@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .marks import BEFORE_NO_MINUS
+
 ONES = ["صِفْر", "وَاحِد", "اِثْنَيْن", "ثَلَاثَة", "أَرْبَعَة", "خَمْسَة", "سِتَّة", "سَبْعَة", "ثَمَانِيَة", "تِسْعَة", "عَشَرَة"]
 TEENS = {11: "أَحَدَ عَشَر", 12: "اِثْنَا عَشَر"}
 TENS = ["_", "_", "عِشْرِين", "ثَلَاثِين", "أَرْبَعِين", "خَمْسِين", "سِتِّين", "سَبْعِين", "ثَمَانِين", "تِسْعِين"]
@@ -30,15 +32,28 @@ AND = "وَ"
 NUMBER = r"\d{1,3}(?:[,٬]\d{3})+(?:[.٫]\d+)?|\d+(?:[.,٫]\d+)?"
 LONGEST = 12
 """A whole number of more digits is read digit by digit."""
+MILLIONS = {
+    "ألف": "أَلْف",
+    "آلاف": "آلَاف",
+    "مليون": "مِلْيُون",
+    "ملايين": "مَلَايِين",
+    "مليار": "مِلْيَار",
+    "مليارات": "مِلْيَارَات",
+}
+"""Words behind a sum of money that are said before its name."""
+TO, POINT = "إِلَى", "فَاصِلَة"
 
 PATTERN = re.compile(
     rf"""
+    (?P<to>(?:(?:(?<=\d[%٪‰°℃℉€$£¥￥])|(?<=:\d\d))[-–—]|(?<=\d)[-–—](?=[$£€¥￥]))(?=[$£€¥￥]?\d)) |
+    (?P<version>(?<![\d.])\d+(?:\.\d+){{2,}}) |
     (?P<date>(?<!\d)(?P<year>\d{{4}})[-/](?P<month>0?[1-9]|1[0-2])[-/](?P<day>0?[1-9]|[12]\d|3[01])(?!\d))
   |
   (?P<slashed>(?<!\d)(?P<day2>0?[1-9]|[12]\d|3[01])[-/](?P<month2>0?[1-9]|1[0-2])[-/](?P<year2>\d{{4}})(?!\d))
   | (?P<time>(?<!\d)(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?!\d)) |
-  (?P<money>(?P<coin>[$€£¥￥])\s?(?P<sum>{NUMBER})) |
-  (?P<measured>(?P<minus>(?<![\w)])[-−])?(?P<number>{NUMBER})
+  (?P<money>(?P<coin>[$€£¥￥])\s?(?P<sum>{NUMBER})(?:\s(?P<scale>{"|".join(MILLIONS)})(?!\w))?) |
+  (?P<range>(?<![\d.,٫-])(?P<low>{NUMBER})[-–](?P<high>{NUMBER})(?![\d-]|[.,٫]\d)) |
+  (?P<measured>(?P<minus>(?<![{BEFORE_NO_MINUS}٪])[-−])?(?P<number>{NUMBER})
       (?:(?P<percent>\s?[%٪])|\s?(?P<measure>{
         "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
     })(?!\w) |\s?(?P<coin2>[$€£¥￥]))?)
@@ -50,6 +65,10 @@ PATTERN = re.compile(
 def expanded(match: re.Match[str]) -> str:
     """Say what PATTERN found; any decimal digits may stand in it."""
     found = match.groupdict()
+    if found["to"] or found["range"]:
+        return f"{plain(found['low'])} {TO} {plain(found['high'])}" if found["range"] else TO
+    if found["version"]:
+        return f" {POINT} ".join(map(counted, match[0].split(".")))
     if found["date"] or found["slashed"]:
         year, month, day = (int(found[name] or found[name + "2"]) for name in ("year", "month", "day"))
         return f"{cardinal(day)} {MONTHS[month - 1]} {cardinal(year)}"
@@ -57,7 +76,8 @@ def expanded(match: re.Match[str]) -> str:
         hour, minute = int(found["hour"]), int(found["minute"])
         return cardinal(hour) + (f" {AND}{cardinal(minute)} دَقِيقَة" if minute else "")
     if found["money"]:
-        return f"{plain(found['sum'])} {MONEY[found['coin']]}"
+        scale = f" {MILLIONS[found['scale']]}" if found["scale"] else ""
+        return f"{plain(found['sum'])}{scale} {MONEY[found['coin']]}"
     minus = "نَاقِص " if found["minus"] else ""
     unit = (
         "بِالْمِئَة"
@@ -73,7 +93,7 @@ def plain(text: str) -> str:
     whole, _, fraction = text.partition(".")
     if fraction:
         tail = digits(fraction) if fraction[0] in "0٠" or len(fraction) > 2 else cardinal(int(fraction))
-        return f"{counted(whole)} فَاصِلَة {tail}"
+        return f"{counted(whole)} {POINT} {tail}"
     if len(whole) > 1 and int(whole[0]) == 0:
         return digits(whole)
     return counted(whole)

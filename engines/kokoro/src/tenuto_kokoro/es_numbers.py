@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from .marks import BEFORE_NO_MINUS
+
 SMALL = [
     "cero", "uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve", "diez", "once",
     "doce", "trece", "catorce", "quince", "dieciséis", "diecisiete", "dieciocho", "diecinueve",
@@ -34,23 +36,27 @@ SIGNS |= {"÷": "entre", "±": "más menos", "<": "menor que", ">": "mayor que",
 SIGNS |= {"$": "dólares", "£": "libras", "¥": "yenes", "￥": "yenes", "−": "menos", "‰": "por mil"}
 SIGNS |= {"℃": "grados Celsius", "℉": "grados Fahrenheit", "²": "al cuadrado", "³": "al cubo"}
 SIGNS |= {"½": "un medio", "¼": "un cuarto", "¾": "tres cuartos"}
-NUMBER = r"\d{1,3}(?:[. ]\d{3})+(?!\d)(?:,\d+)?|\d{1,3}(?:,\d{3}){2,}|\d+(?:[.,]\d+)?"
+MEXICAN = r"\d{1,3}(?:,\d{3})+\.\d+(?!\d)"
+"""As in the United States: the comma parts thousands, for a point parts the decimals."""
+NUMBER = MEXICAN + r"|\d{1,3}(?:[. ]\d{3})+(?!\d)(?:,\d+)?|\d{1,3}(?:,\d{3}){2,}|\d+(?:[.,]\d+)?"
 LONGEST = 12
 """A whole number of more digits is read digit by digit."""
+MEASURE = "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
 
 PATTERN = re.compile(
     rf"""
-    (?P<date>\b(?P<year>\d{{4}})-(?P<month>0?[1-9]|1[0-2])-(?P<day>0?[1-9]|[12]\d|3[01])\b)
+    (?P<to>(?:(?:(?<=\d[%‰°℃℉€$£¥￥])|(?<=:\d\d))[-–—]|(?<=\d)[-–—](?=[$£€¥￥]))(?=[$£€¥￥]?\d))
+  | (?P<version>(?<![\d.])(?!\d{{1,3}}(?:\.\d{{3}})+(?![.\d]))\d+(?:\.\d+){{2,}})
+  | (?P<date>\b(?P<year>\d{{4}})-(?P<month>0?[1-9]|1[0-2])-(?P<day>0?[1-9]|[12]\d|3[01])\b)
   | (?P<slashed>\b(?P<day2>0?[1-9]|[12]\d|3[01])/(?P<month2>0?[1-9]|1[0-2])/(?P<year2>\d{{4}})\b)
   | (?P<time>\b(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?:\s?h\b)?)
-  | (?P<money>(?P<coin>US\$|[$€£¥￥])\s?(?P<sum>{NUMBER}))
+  | (?P<money>(?P<coin>US\$|[$€£¥￥])\s?(?P<sum>{NUMBER})(?:\s(?P<scale>mil|[mb]ill(?:[oó]n|ones))\b)?)
   | (?P<paid>(?P<sum2>{NUMBER})\s?(?P<coin2>[$€£¥￥]))
   | (?P<ordinal>\b(?P<place>[1-9]|10)\.?(?P<gender>[ºª]))
-  | (?P<range>(?<![\d.,-])(?P<low>\d+)[-–](?P<high>\d+)(?![\d-]))
-  | (?P<measured>(?P<minus>(?<![\w)])[-−])?(?P<number>{NUMBER})
-      (?:(?P<percent>\s?%)|\s?(?P<measure>{
-        "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
-    })(?![\w]))?)
+  | (?P<range>(?<![\d.,-])(?P<low>{NUMBER})[-–](?P<high>{NUMBER})(?![\d-]|[.,]\d)
+      (?:\s?(?P<measure2>{MEASURE})(?!\w))?)
+  | (?P<measured>(?P<minus>(?<![{BEFORE_NO_MINUS}])[-−])?(?P<number>{NUMBER})
+      (?:(?P<percent>\s?%)|\s?(?P<measure>{MEASURE})(?!\w))?)
     """,
     re.VERBOSE,
 )
@@ -102,13 +108,16 @@ def plain(text: str) -> str:
     if not fraction:
         return words
     tail = digits(fraction) if fraction[0] == "0" or len(fraction) > 2 else cardinal(int(fraction))
-    return f"{words} {'coma' if ',' in text else 'punto'} {tail}"
+    return f"{words} {'coma' if text.rfind(',') > text.rfind('.') else 'punto'} {tail}"
 
 
 def _parted(text: str) -> tuple[str, str]:
     if re.fullmatch(r"\d{1,3}(?:[. ]\d{3})+(?:,\d+)?", text):
         whole, _, fraction = text.partition(",")
         return re.sub(r"\D", "", whole), fraction
+    if re.fullmatch(MEXICAN, text):
+        whole, _, fraction = text.partition(".")
+        return whole.replace(",", ""), fraction
     if re.fullmatch(r"\d{1,3}(?:,\d{3}){2,}", text):
         return text.replace(",", ""), ""
     whole, _, fraction = text.replace(",", ".").partition(".")
@@ -131,7 +140,12 @@ def _ordinal(found: re.Match[str]) -> str:
 
 def _money(found: re.Match[str]) -> str:
     unit, part = MONEY[found["coin"] or found["coin2"]]
-    whole, fraction = _parted(found["sum"] or found["sum2"])
+    text = found["sum"] or found["sum2"]
+    if found["scale"]:
+        link = "" if found["scale"] == "mil" else "de "
+        return f"{_short(plain(text))} {found['scale']} {link}{_plural(unit)}"
+    # No money has three decimals.
+    whole, fraction = _parted(text.replace(",", ".") if re.fullmatch(r"\d{1,3},\d{3}", text) else text)
     cents = int(fraction.ljust(2, "0")[:2]) if fraction else 0
     words = [_counted(whole, unit)]
     if cents:
@@ -150,6 +164,12 @@ def _measured(found: re.Match[str]) -> str:
         words = _counted(whole, head) if not fraction else f"{plain(text)} {_plural(head)}"
         return f"{minus}{words} {tail}".strip()
     return minus + _agreed(plain(text), found.string[found.end() :])
+
+
+def _range(found: re.Match[str]) -> str:
+    head, _, tail = MEASURES.get(found["measure2"] or "", "").partition(" ")
+    unit = f"{_plural(head)} {tail}" if head else ""
+    return f"{plain(found['low'])} a {plain(found['high'])} {unit}".strip()
 
 
 def _agreed(words: str, following: str) -> str:
@@ -185,13 +205,15 @@ def _plural(unit: str) -> str:
 
 
 SAID: dict[str, Callable[[re.Match[str]], str]] = {
+    "to": lambda found: "a",
+    "version": lambda found: " punto ".join(map(counted, found[0].split("."))),
     "date": _date,
     "slashed": _date,
     "time": _time,
     "money": _money,
     "paid": _money,
     "ordinal": _ordinal,
-    "range": lambda found: f"{plain(found['low'])} a {plain(found['high'])}",
+    "range": _range,
     "measured": _measured,
 }
 """How each of PATTERN's alternatives is said."""

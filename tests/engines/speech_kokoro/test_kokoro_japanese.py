@@ -65,6 +65,24 @@ def test_numbers_are_written_out() -> None:
     assert "二千二十六年三月五日" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "2026-03-05")
     assert "十三時三十分" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "13:30")
     assert "千二百円" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "￥1,200")
+    assert "一点二点三" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "1.2.3")
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("3月-5月", "三月から五月"),
+        ("1万-2万", "一万から二万"),
+        ("100メートル-200メートル", "百メートルから二百メートル"),
+        ("5%-10%", "五パーセントから十パーセント"),
+        ("3〜5km", "三から五キロメートル"),
+        ("気温-5℃", "気温マイナス五度"),
+        ("1月-5℃", "一月マイナス五度"),
+    ],
+)
+def test_a_hyphen_between_two_numbers_is_no_minus(written: str, spoken: str) -> None:
+    """From March to May, not minus May."""
+    assert spoken == ja_numbers.PATTERN.sub(ja_numbers.expanded, written)
 
 
 def test_particles_are_said_not_spelled() -> None:

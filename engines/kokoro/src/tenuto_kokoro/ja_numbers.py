@@ -42,17 +42,25 @@ SIGNS |= {"½": "二分の一", "¼": "四分の一", "¾": "四分の三"}
 NUMBER = r"\d{1,3}(?:[,，]\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?"
 LONGEST = 16
 """A whole number of more digits is read digit by digit."""
+UNITS = "年月日時分秒円万億千百十人個本回歳才週間泊階度枚冊台話章巻名点キロメートルグラムセンチ"
+AFTER_UNITS = "|".join(rf"(?<=\d[{UNITS}]{{{length}}})" for length in range(1, 6)) + r"|(?<=[:：]\d\d)"
+DEGREE = "℃°度"
+MEASURE = "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
 
 PATTERN = re.compile(
     rf"""
-    (?P<date>(?<!\d)(?P<year>\d{{4}})[-/](?P<month>0?[1-9]|1[0-2])[-/](?P<day>0?[1-9]|[12]\d|3[01])(?!\d))
+    (?P<to>(?:{AFTER_UNITS})[-–—~～〜](?=\d)
+      (?!{NUMBER}\s?[{DEGREE}])|(?<=\d[{DEGREE}%％‰])[-–—~～〜](?=\d))
+  | (?P<date>(?<!\d)(?P<year>\d{{4}})[-/.](?P<month>0?[1-9]|1[0-2])[-/.](?P<day>0?[1-9]|[12]\d|3[01])(?!\d))
+  | (?P<version>(?<![\d.])\d+(?:\.\d+){{2,}})
   | (?P<time>(?<!\d)(?P<hour>[01]?\d|2[0-4])[:：](?P<minute>[0-5]\d)(?!\d))
   | (?P<phone>(?<![\d.])0\d{{1,4}}-\d{{1,4}}-\d{{3,4}}(?!\d))
   | (?P<money>(?P<coin>[￥¥$€£])\s?(?P<sum>{NUMBER})(?P<scale>[万億千百]*))
   | (?P<fraction>(?<![\d/])(?P<above>\d+)/(?P<below>\d+)(?![\d/]))
-  | (?P<range>(?<![\d.-])(?P<low>{NUMBER})[-–—~～〜](?P<high>{NUMBER})(?![\d-]))
+  | (?P<range>(?<![\d.-])(?P<low>{NUMBER})[-–—~～〜](?P<high>{NUMBER})
+      (?:\s?(?P<measure2>{MEASURE})(?![A-Za-z0-9]))?(?![\d-]))
   | (?P<measured>(?P<minus>(?<![A-Za-z0-9)）])[-−])?(?P<number>{NUMBER})
-      (?:\s?(?P<measure>{"|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))})(?![A-Za-z0-9]))?)
+      (?:\s?(?P<measure>{MEASURE})(?![A-Za-z0-9]))?)
     """,
     re.VERBOSE,
 )
@@ -120,12 +128,16 @@ def _measured(found: re.Match[str]) -> str:
 
 
 SAID: dict[str, Callable[[re.Match[str]], str]] = {
+    "to": lambda found: "から",
     "date": _date,
+    "version": lambda found: "点".join(map(plain, found[0].split("."))),
     "time": _time,
     "phone": lambda found: "の".join(map(names, found[0].split("-"))),
     "money": lambda found: plain(found["sum"]) + found["scale"] + MONEY[found["coin"]],
     "fraction": lambda found: f"{plain(found['below'])}分の{plain(found['above'])}",
-    "range": lambda found: f"{plain(found['low'])}から{plain(found['high'])}",
+    "range": lambda found: (
+        f"{plain(found['low'])}から{plain(found['high'])}{MEASURES.get(found['measure2'] or '', '')}"
+    ),
     "measured": _measured,
 }
 """How each of PATTERN's alternatives is written out."""

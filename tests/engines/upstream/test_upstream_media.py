@@ -192,6 +192,22 @@ def test_what_a_server_cannot_do_is_told(upstream: MediaUpstream) -> None:
 
 
 @pytest.mark.parametrize(
+    "segments", [[], [{"text": "word 0"}], [{"text": "word 0", "start": 900, "end": 901}]]
+)
+def test_words_are_kept_if_no_segment_can_be_used(upstream: MediaUpstream, segments: list[Any]) -> None:
+    """They were paid for; an empty list, or times that cannot be, are no reason to lose them."""
+    answer = {"text": "word 0 word 1", "language": "english", "segments": segments}
+    upstream.faults.append(f"json={json.dumps(answer)}")
+    value = _transcript(_recognised(upstream, "en", 'role = "segment_text"'))
+
+    assert [(0.0, 10.0, "word 0 word 1")] == [
+        (segment["start"], segment["end"], segment["text"]) for segment in value["segments"]
+    ]
+    assert ["The server gives no times: the whole part is one segment."] == value["warnings"]
+    assert [] == value["doubts"]
+
+
+@pytest.mark.parametrize(
     "fault", ["nan", "html", "json=[]", 'json={"text": 1}', 'json={"text": "", "segments": 3}']
 )
 def test_an_answer_that_is_no_transcript_is_refused(upstream: MediaUpstream, fault: str) -> None:

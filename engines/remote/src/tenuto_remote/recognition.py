@@ -70,9 +70,6 @@ class UpstreamRecognition:
         if not isinstance(value, dict) or not isinstance(value.get("text"), str):
             raise calls.unusable("JSON that is no transcription")
         segments = value.get("segments")
-        if segments is None and value["text"].strip():
-            heard.warnings.append("The server gives no times: the whole part is one segment.")
-            segments = [{"start": 0, "end": heard.length_s, "text": value["text"]}]
         if not isinstance(segments or [], list) or len(segments or []) > MAX_SEGMENTS:
             raise calls.unusable("segments that are not a list, or too many")
         for segment in segments or []:
@@ -80,6 +77,10 @@ class UpstreamRecognition:
                 raise calls.unusable("a segment that is not an object with a text")
             if segment["text"].strip():
                 self._add(heard, segment)
+        if not heard.segments and value["text"].strip():
+            heard.misplaced = 0
+            heard.warnings.append("The server gives no times: the whole part is one segment.")
+            self._add(heard, {"start": 0, "end": heard.length_s, "text": value["text"]})
 
     def _add(self, heard: shared.Heard, segment: dict[str, Any]) -> None:
         if self._options["role"] != "segment_text":

@@ -19,7 +19,13 @@ describe('pieces', () => {
   it('end with clauses, and then anywhere but inside a reading or a character', () => {
     expect(cut('one, two three', 8)).toEqual(['one, two', 'three'])
     expect(cut('音音<行|HANG2>音', 12)).toEqual(['音音', '<行|HANG2>', '音'])
-    expect(cut('😀😀😀', 9)).toEqual(['😀😀', '😀'])
+    expect(cut('𠮷𠮷𠮷', 9)).toEqual(['𠮷𠮷', '𠮷'])
+  })
+
+  it('of which nothing can be spoken are left out: their jobs would fail', () => {
+    expect(cut('One. Two.\n-----', 10)).toEqual(['One. Two.'])
+    expect(cut('-'.repeat(12), 10)).toEqual(['-'.repeat(10)])
+    expect(cut('One. Two. Три.', 10)).toEqual(['One. Two.', 'Три.'])
   })
 
   it('lose nothing and are never too long', () => {

@@ -405,10 +405,17 @@ def test_a_long_text_is_accepted_whole_or_not_at_all(paid: Operator) -> None:
         ("aaaa bbbb cccc", ["aaaa bbbb", "cccc"]),
         ("語" * 7, ["語語語", "語語語", "語"]),
         ("Short.", ["Short."]),
+        ("One. Two. -----", ["One. Two."]),
+        ("-" * 12, ["-" * 10]),
+        ("One. Two. Три.", ["One. Two.", "Три."]),
+        ("一。”二三四", ["一。”", "二三四"]),
+        ('"A bee." "Be."', ['"A bee."', '"Be."']),
+        ("abc<力|LI4>", ["abc", "<力|LI4>"]),
     ],
 )
 def test_texts_are_cut_where_a_reader_would(text: str, pieces: list[str]) -> None:
-    """At sentences, else clauses, else words, else anywhere; no character is lost but white space."""
+    """At sentences, else clauses, else words, else anywhere but in an annotation. White space is lost,
+    and so are pieces of which nothing can be spoken: their jobs would fail, and the request with them."""
     assert pieces == cut_at_sentences(text, 10)
 
 

@@ -56,6 +56,7 @@ from tenuto.logs import get_logger
 from tenuto.media.renditions import WAV, AudioForm
 from tenuto.voices import operations as voices
 from tenuto_client.languages import spoken
+from tenuto_client.unspoken import unspoken
 
 KIND = "speech"
 DEFAULT_FORM = "mp3"
@@ -73,8 +74,13 @@ EVENT_BYTES = 48 << 10
 _CUT = "The audio was generated again and differs from what was already sent; send the same request again."
 _log = get_logger("tenuto.api")
 _EDGES = "".join(WHITE_SPACE)
-_ENDS = (re.compile(r"[.!?…؟]\s+|[。！？\n]"), re.compile(r"[,;:،؛]\s+|[、，；：]"), re.compile(r"\s+"))
-"""Where a text is cut, the best places first: sentences, clauses, words."""
+_ENDS = (
+    re.compile(r"""[.!?…؟]["'”’」』）)]*\s+|[。！？]["'”’」』）)]*|\n"""),
+    re.compile(r"[,;:،؛]\s+|[、，；：]"),
+    re.compile(r"\s+"),
+    re.compile(r"(?=<[^<>\s]{0,26}\Z)"),
+)
+"""Where a text is cut, the best places first: sentences, clauses, words, before an annotation."""
 _KOKORO_LANGUAGES = {"a": "en", "b": "en", "e": "es", "j": "ja", "z": "zh"}
 
 
@@ -209,7 +215,8 @@ def _emotion(instructions: str, own: dict[str, Any]) -> dict[str, Any]:
 def cut_at_sentences(text: str, limit_bytes: int) -> list[str]:
     """The text in pieces of at most `limit_bytes` of UTF-8; white space between them is lost.
 
-    A piece ends at the last sentence that fits, else at a clause, at a word, or at any character.
+    A piece ends at the last sentence that fits, else at a clause, at a word, or at any character. One of
+    which nothing can be spoken is left out: its job would fail.
     """
     pieces = []
     while len(text.encode()) > limit_bytes:
@@ -217,7 +224,12 @@ def cut_at_sentences(text: str, limit_bytes: int) -> list[str]:
         at = next((at for end in _ENDS if (at := _last_end(end, head))), len(head))
         pieces.append(text[:at].strip(_EDGES))
         text = text[at:].strip(_EDGES)
-    return [piece for piece in [*pieces, text] if piece]
+    pieces = [piece for piece in [*pieces, text] if piece]
+    return [piece for piece in pieces if _is_spoken(piece)] or pieces[:1]
+
+
+def _is_spoken(piece: str) -> bool:
+    return any(char.isalnum() for char in piece) or not unspoken(piece).is_silent
 
 
 def _last_end(end: re.Pattern[str], head: str) -> int:

@@ -20,6 +20,7 @@ from tenuto_client import (
     InvalidRequest,
     InvalidSetting,
     JournalError,
+    Refused,
     ServiceUnreachable,
     Tenuto,
 )
@@ -122,6 +123,26 @@ def test_a_key_that_stops_working_between_two_tries_keeps_the_doubt(
         tenuto.speech.create("x", model="m")
 
     assert 1 == len(entries(tmp_path))
+
+
+@pytest.mark.parametrize("first", [LOST, Reply(504)])
+@pytest.mark.parametrize(
+    "answer", [Reply(404, b"404 page not found"), Reply(302), Reply(401, REFUSED), Reply(408)]
+)
+def test_what_answers_in_place_of_the_service_leaves_the_doubt(
+    first: Reply, answer: Reply, tmp_path: Path, clock: VirtualClock
+) -> None:
+    """A proxy may answer 404 after the job was accepted: the same call does not make another one (P2)."""
+    with (
+        ScriptedService([first, *[answer] * 5]) as service,
+        Tenuto("tn_a", service.url, journal=tmp_path, clock=clock) as tenuto,
+    ):
+        with pytest.raises(Refused):
+            tenuto.speech.create("x", model="m")
+        service._replies[:] = [accepted()]
+        tenuto.speech.create("x", model="m")
+
+    assert 1 == len({asked.key for asked in service.asked})
 
 
 def test_without_a_place_for_the_journal_nothing_is_sent(tmp_path: Path) -> None:

@@ -110,8 +110,13 @@ export class ChatInterrupted extends TenutoError {
 
 /** The service answered with an error status. */
 export class Refused extends TenutoError {
-  /** Whether an earlier try of the same request got no answer and may have been accepted. */
+  /** Whether a try of the same request may have been accepted: it got no answer, or 408, 500, 502 or 504. */
   isInDoubt = false
+
+  /** Whether the answer lacks the service's error format: it came from a proxy or another program. */
+  get isForeign(): boolean {
+    return this.code === `http_${this.status}`
+  }
 
   constructor(status: number, fields: Partial<ErrorFields>, requestId: string | null, retryAfterS: number | null) {
     super(fields.message || unexplained(status), fields.code || `http_${status}`, {

@@ -88,6 +88,7 @@ export async function call<T>(link: Link, request: Request, consume: Consume<T>,
         wait = backoffS(tried + 1, link.maxBackoffS)
       } else if (error instanceof Unfinal) {
         const refused = error.refused
+        isInDoubt ||= RETRIED_WHEN_REPEATABLE.includes(refused.status)
         refused.isInDoubt = isInDoubt
         wait = waitS(refused.retryAfterS)
         if (isLast || !error.mayRepeat || link.clock.now() + wait * 1000 > until) throw refused

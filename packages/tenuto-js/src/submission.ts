@@ -115,11 +115,14 @@ async function noteJob(entry: Entry, id: string): Promise<void> {
   }
 }
 
-/** Whether a failure means that nothing was stored under the key, so that the entry has nothing to tell any more. */
+/**
+ * Whether a failure means that there is no job under the key. The service answers with an accepted job whatever it would
+ * refuse today, once it has accepted the API key. What a proxy answers in its place says nothing about an earlier try.
+ */
 function isSettled(error: unknown, mayHaveArrived: boolean): boolean {
   if (!(error instanceof Refused)) return false
-  if (error instanceof AuthenticationFailed) return !(mayHaveArrived || error.isInDoubt)
-  return !(error instanceof RateLimited || error instanceof ServiceFailed)
+  if (error instanceof RateLimited || error instanceof ServiceFailed) return false
+  return !((mayHaveArrived || error.isInDoubt) && (error.isForeign || error instanceof AuthenticationFailed))
 }
 
 /** POST /v1/jobs; every retry uses the same key. */

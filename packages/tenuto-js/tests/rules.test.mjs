@@ -294,6 +294,17 @@ test('a submission in doubt is taken up by the same call, under its key; with an
   assert.notEqual(key, fresh)
 })
 
+test('what answers in place of the service leaves a submission in doubt, also after a gateway gave up', async () => {
+  for (const [first, second] of [[lost(), 404], [reply(504), 404], [lost(), 302], [reply(504), 401]]) {
+    const service = scripted(first, reply(second), queued())
+    const made = client(service, { journal: new sdk.MemoryStore() })
+    await assert.rejects(made.speech.create('A', MODEL), sdk.Refused)
+    await made.speech.create('A', MODEL)
+
+    assert.equal(new Set(service.requests.map((one) => one.headers['Idempotency-Key'])).size, 1)
+  }
+})
+
 /** Leaves all entries of a journal as a program that died leaves them, and returns its folder. */
 function orphaned(folder) {
   for (const file of readdirSync(folder)) renameSync(join(folder, file), join(folder, file.replace(/\..*/, '.0-0.json')))

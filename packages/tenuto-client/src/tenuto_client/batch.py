@@ -30,6 +30,7 @@ from tenuto_client.errors import (
     JobError,
     JournalError,
     RateLimited,
+    Refused,
     ServiceFailed,
     ServiceUnreachable,
     TenutoError,
@@ -40,7 +41,7 @@ from tenuto_client.journal import FINAL_WITHOUT_RESULT, Entry, Journal, digest, 
 from tenuto_client.lines import NOT_SUBMITTED, BatchReport, Line, LineResult, document_of
 from tenuto_client.records import Operation
 from tenuto_client.steps import Do, Flow, Pause
-from tenuto_client.submission import Reading, Recording, encode, post, upload
+from tenuto_client.submission import Reading, Recording, encode, is_settled, post, upload
 
 IN_FLIGHT = 32
 """How many jobs of a batch are unfinished at a time, by default."""
@@ -334,8 +335,11 @@ class _Run:
         except _TEMPORARY:
             raise
         except TenutoError as error:
-            is_in_doubt = may_have_arrived and isinstance(error, AuthenticationFailed)
-            if not (is_in_doubt or isinstance(error, UnexpectedAnswer | IdempotencyConflict)):
+            is_bound = isinstance(error, UnexpectedAnswer | IdempotencyConflict)
+            if isinstance(error, Refused):
+                error.is_in_doubt |= may_have_arrived
+                is_bound |= not is_settled(error)
+            if not is_bound:
                 # Nothing is bound to the key: the next run builds the request again.
                 yield self.book.note(task.name, tries=tries)
             raise

@@ -103,7 +103,12 @@ class Refused(TenutoError):
         self.retry_after_s = retry_after_s
         """Seconds to wait before sending the same request again, if the service gave them."""
         self.is_in_doubt = False
-        """Whether an earlier try of the same request got no response and may have been accepted."""
+        """Whether a try of it may have been accepted: it got no response, or 408, 500, 502 or 504."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the answer lacks the service's error format: it came from a proxy or another program."""
+        return self.code == f"http_{self.status}"
 
 
 class InvalidRequest(Refused):

@@ -124,6 +124,7 @@ def call(
             continue
         if answer.status < 300:
             return answer
+        is_in_doubt |= answer.status in pacing.RETRIED_WHEN_REPEATABLE
         wait_s = pacing.wait_s(answer.headers, link.clock.now())
         patience_left_s = until - link.clock.monotonic()
         if not left or not _may_repeat(request, answer) or wait_s > patience_left_s:

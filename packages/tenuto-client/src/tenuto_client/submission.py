@@ -190,17 +190,24 @@ def carry_on(
         reading = yield from post(link, entry.body, entry.key)
         yield from _note_job(entry, reading.operation.id)
     except Refused as error:
-        # Nothing was stored under this idempotency key, unless an earlier try may have been accepted.
-        if isinstance(error, AuthenticationFailed):
-            is_finished = not (may_have_arrived or error.is_in_doubt)
-        else:
-            is_finished = not isinstance(error, RateLimited | ServiceFailed)
-        yield Do(entry.finish if is_finished else entry.release)
+        error.is_in_doubt |= may_have_arrived
+        yield Do(entry.finish if is_settled(error) else entry.release)
         raise
     except BaseException:
         entry.release()
         raise
     return reading
+
+
+def is_settled(error: Refused) -> bool:
+    """Whether the refusal of a submission means that there is no job under its key.
+
+    The service answers with an accepted job whatever it would refuse today, once it has accepted the API key.
+    What a proxy answers in its place says nothing about an earlier try.
+    """
+    if isinstance(error, RateLimited | ServiceFailed):
+        return False
+    return not (error.is_in_doubt and (error.is_foreign or isinstance(error, AuthenticationFailed)))
 
 
 def _note_job(entry: Entry, job_id: str) -> Flow[None]:

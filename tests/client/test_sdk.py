@@ -8,6 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import soundfile
 from standardwebhooks import Webhook as Verifier
@@ -198,6 +199,22 @@ def test_asyncio_does_all_of_it_at_once(service: RunningService, caller: Caller,
 
     assert text == whole and "succeeded" == state and 1 == heard["schema_version"]
     assert b"RIFF" == (tmp_path / "x.wav").read_bytes()[:4]
+
+
+@pytest.mark.parametrize("journal", [True, False])
+def test_a_recording_under_the_same_key_is_the_same_job(
+    service: RunningService, caller: Caller, tmp_path: Path, journal: bool
+) -> None:
+    """As with a text: the second call names the input of the first one (P2)."""
+    soundfile.write(tmp_path / "x.wav", np.zeros(16_000), 16_000)
+    soundfile.write(tmp_path / "y.wav", np.zeros(17_000), 16_000)
+    with Tenuto(caller.key, service.url, journal=journal) as client:
+        first = client.recognition.create(tmp_path / "x.wav", idempotency_key="one")
+        again = client.recognition.create(tmp_path / "x.wav", idempotency_key="one")
+        with pytest.raises(IdempotencyConflict):
+            client.recognition.create(tmp_path / "y.wav", idempotency_key="one")
+
+    assert first.id == again.id
 
 
 def test_errors_say_what_is_wrong_and_what_mends_it(

@@ -77,7 +77,7 @@ async function takeUp(link: Link, work: Work): Promise<Entry> {
   const facts: Facts = {
     key: work.key ?? freshKey(), intent, kind: work.kind, base_url: link.baseUrl, caller: fingerprint(link), document: work.document,
   }
-  const rest = work.recording ? { upload_key: freshKey() } : { body: writeJson(work.document) }
+  const rest = work.recording ? { upload_key: uploadKey(link, work) } : { body: writeJson(work.document) }
   return link.journal!.begin({ ...facts, ...rest }, link.clock.now())
 }
 
@@ -182,8 +182,13 @@ async function uploadNoted(link: Link, entry: Entry, recording: Recording | unde
 }
 
 async function withoutJournal(link: Link, work: Work, calling: Calling): Promise<Reading> {
-  const input = work.recording ? { input_artifact_ids: [(await upload(link, work.recording, freshKey(), calling)).id] } : {}
+  const input = work.recording ? { input_artifact_ids: [(await upload(link, work.recording, uploadKey(link, work), calling)).id] } : {}
   return post(link, writeJson({ ...work.document, ...input }), work.key ?? freshKey(), calling)
+}
+
+/** The same for the same idempotency key and recording, or a repeated call would name another input. */
+function uploadKey(link: Link, { key, recording }: Work): string {
+  return key === undefined || recording === undefined ? freshKey() : digest(link, key, recording.sha256)
 }
 
 function fingerprint(link: Link): string {

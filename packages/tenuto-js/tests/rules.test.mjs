@@ -305,6 +305,19 @@ test('what answers in place of the service leaves a submission in doubt, also af
   }
 })
 
+test('a recording under the same idempotency key is uploaded under the same key, so that the job is the same', async () => {
+  const bytes = Buffer.from('fLaC and more')
+  const artifact = { id: 'artifact_a', size_bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
+  for (const journal of [null, new sdk.MemoryStore()]) {
+    const service = scripted(...[1, 2].flatMap(() => [reply(201, { artifact }), queued()]))
+    const made = client(service, { journal })
+    for (let i = 0; i < 2; i++) await made.recognition.create(bytes, MODEL, { idempotencyKey: 'mine' })
+    const keys = service.requests.map((one) => one.headers['Idempotency-Key'])
+
+    assert.deepEqual([keys[0], 'mine'], [keys[2], keys[3]])
+  }
+})
+
 /** Leaves all entries of a journal as a program that died leaves them, and returns its folder. */
 function orphaned(folder) {
   for (const file of readdirSync(folder)) renameSync(join(folder, file), join(folder, file.replace(/\..*/, '.0-0.json')))

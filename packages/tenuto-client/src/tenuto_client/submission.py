@@ -141,7 +141,7 @@ def take_up(journal: Journal, link: Link, work: Work) -> Entry:
     if work.recording is None:
         facts["body"] = encode(work.document)
     else:
-        facts |= {"input_sha256": work.recording.sha256, "upload_key": str(uuid.uuid4())}
+        facts |= {"input_sha256": work.recording.sha256, "upload_key": _upload_key(work)}
     return journal.begin(work.intent, key=work.key, **facts)
 
 
@@ -276,9 +276,16 @@ def _upload_noted(
 def _without_journal(link: Link, work: Work) -> Flow[Reading]:
     key, document = work.key or str(uuid.uuid4()), dict(work.document)
     if work.recording is not None:
-        artifact = yield from upload(link, work.recording, str(uuid.uuid4()), work.on_bytes)
+        artifact = yield from upload(link, work.recording, _upload_key(work), work.on_bytes)
         document["input_artifact_ids"] = [artifact.id]
     return (yield from post(link, encode(document), key))
+
+
+def _upload_key(work: Work) -> str:
+    """The same for the same idempotency key and recording, or a repeated call would name another input."""
+    if work.key is None or work.recording is None:
+        return str(uuid.uuid4())
+    return digest(work.key, work.recording.sha256)
 
 
 def _plain(name: str | None) -> str:

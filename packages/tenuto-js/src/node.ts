@@ -9,7 +9,7 @@ import { basename, dirname, join } from 'node:path'
 import { checkedUrl, Client, type Options } from './client.ts'
 import { InvalidSetting, NotConfigured } from './errors.ts'
 import { contentOf, fetchInto, type Downloading } from './downloads.ts'
-import type { Hash } from './exchange.ts'
+import { freshKey, type Hash } from './exchange.ts'
 import { Job } from './jobs.ts'
 import type { Held, JournalStore } from './journal.ts'
 
@@ -26,7 +26,7 @@ export class FileJob extends Job {
   async download(path: string, how: Downloading = {}): Promise<string> {
     await checkTarget(path)
     const artifact = await this.artifact(how)
-    const partial = join(dirname(path), `${partialOf(path, this.id)}${me()}.part`)
+    const partial = join(dirname(path), `${partialOf(path, this.id)}${me()}-${freshKey()}.part`)
     const file = await open(partial, 'w')
     try {
       await fetchInto(this.link, contentOf(artifact), artifact, new FileSink(file), how)

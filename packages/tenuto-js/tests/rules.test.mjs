@@ -264,6 +264,15 @@ test('a file may have any name that a file can have, and takes the place of noth
   assert.ok(statSync(join(folder, 'pipe')).isFIFO())
 })
 
+test('two downloads of a job to one path at the same time do not disturb each other', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
+  const job = await client(scripted(succeeded(), content(), content())).jobs.get(JOB)
+  await Promise.all([job.download(join(folder, 'a.wav')), job.download(join(folder, 'a.wav'))])
+
+  assert.deepEqual(readFileSync(join(folder, 'a.wav')), SOUND)
+  assert.deepEqual(readdirSync(folder), ['a.wav'])
+})
+
 test('an entry is in the journal before anything is sent, without the key, until the result was read', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tenuto-'))
   const seen = []

@@ -9,6 +9,7 @@ import hashlib
 import os
 import queue
 import threading
+import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from io import FileIO
@@ -122,7 +123,7 @@ class File(Memory):
         super().__init__(artifact.size_bytes, artifact.sha256, artifact.media_type, on_bytes)
         self._path = path
         check_target(path)
-        self._partial = path.with_name(f"{_stem(path, job_id)}.{os.getpid()}{PARTIAL}")
+        self._partial = _partial(path, job_id)
         self._file: FileIO | None = FileIO(self._partial, "wb")
         self._writer: BackgroundWriter | None = None
         self._pending_bytes = 0
@@ -276,6 +277,11 @@ def _stem(path: Path, job_id: str = "") -> str:
     return f".{hashlib.sha256(os.fsencode(path.name) + b'/' + utf8(job_id)).hexdigest()[:16]}"
 
 
+def _partial(path: Path, job_id: str = "") -> Path:
+    """A new temporary file for this path: two threads or tasks may save to it at the same time."""
+    return path.with_name(f"{_stem(path, job_id)}.{uuid.uuid4().hex}{PARTIAL}")
+
+
 def remove_partials(path: Path, job_id: str) -> None:
     """Remove temporary files left by killed downloads of this job to this path."""
     for left in path.parent.glob(f"{_stem(path, job_id)}.*{PARTIAL}"):
@@ -286,7 +292,7 @@ def remove_partials(path: Path, job_id: str) -> None:
 def write(path: Path, content: bytes) -> None:
     """Write a file: complete and on disk, or not at all. Raises InvalidSetting, OSError."""
     check_target(path)
-    temporary = path.with_name(f"{_stem(path)}.{os.getpid()}{PARTIAL}")
+    temporary = _partial(path)
     try:
         with temporary.open("wb") as file:
             file.write(content)

@@ -163,7 +163,8 @@ def test_an_answer_that_was_held_back_is_not_waited_for_again(browser: Browser, 
     waits = """
       const slept = []
       const pause = (ms) => new Promise((done) => setTimeout(done, ms))
-      const clock = { now: () => Date.now(), sleep: (ms) => (slept.push(ms), pause(ms)) }
+      const sleep = (ms) => (slept.push(ms), pause(ms))
+      const clock = { now: () => Date.now(), monotonic: () => performance.now(), sleep }
       const timed = new Tenuto({ baseUrl: client.baseUrl, apiKey: KEY, clock })
       const job = await timed.speech.create('[fake:sleep=4] Hold.', { model: 'fake/speech' })
       await job.wait()

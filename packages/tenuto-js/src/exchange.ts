@@ -4,9 +4,9 @@ import { readJson } from './json.ts'
 import type { Journal } from './journal.ts'
 import { backoffS, GIVE_UP_S, pause, retryAfterS, waitS } from './pacing.ts'
 
-/** Time, replaceable in tests. */
-export type Clock = { now: () => number; sleep: (ms: number, signal?: AbortSignal) => Promise<void> }
-export const SYSTEM_CLOCK: Clock = { now: () => Date.now(), sleep: pause }
+/** Time, replaceable in tests, in milliseconds: the time of day, and since an arbitrary point, which no correction of it changes. */
+export type Clock = { now: () => number; monotonic: () => number; sleep: (ms: number, signal?: AbortSignal) => Promise<void> }
+export const SYSTEM_CLOCK: Clock = { now: () => Date.now(), monotonic: () => performance.now(), sleep: pause }
 
 /** A hash that is fed block by block. */
 export type Hash = { update: (bytes: Uint8Array) => unknown; hex: () => string }
@@ -73,7 +73,7 @@ export type Consume<T> = (answer: Response, alive: () => void) => Promise<T>
  */
 export async function call<T>(link: Link, request: Request, consume: Consume<T>, calling: Calling = {}): Promise<T> {
   const { signal, patienceS = GIVE_UP_S, maxRetries = link.maxRetries } = calling
-  const until = link.clock.now() + patienceS * 1000
+  const until = link.clock.monotonic() + patienceS * 1000
   let isInDoubt = false
   for (let tried = 0; ; tried++) {
     const isLast = tried === maxRetries
@@ -91,7 +91,7 @@ export async function call<T>(link: Link, request: Request, consume: Consume<T>,
         isInDoubt ||= RETRIED_WHEN_REPEATABLE.includes(refused.status)
         refused.isInDoubt = isInDoubt
         wait = waitS(refused.retryAfterS)
-        if (isLast || !error.mayRepeat || link.clock.now() + wait * 1000 > until) throw refused
+        if (isLast || !error.mayRepeat || link.clock.monotonic() + wait * 1000 > until) throw refused
       } else throw error
     }
     await link.clock.sleep(wait * 1000, signal)

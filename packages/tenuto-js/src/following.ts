@@ -23,9 +23,9 @@ export type Waiting = {
 /** GET /v1/jobs/{id}; the service may hold the answer back until the job changes. */
 export async function show(link: Link, id: string, hold = 0, calling: Calling = {}): Promise<Reading> {
   const request: Request = { method: 'GET', path: pathOf('jobs', id), query: { wait: hold || null }, timeoutS: link.timeoutS + hold }
-  const began = link.clock.now()
+  const began = link.clock.monotonic()
   const read = (answer: Response): Promise<Reading> =>
-    readingOf(link, answer, hold ? heldS(answer.headers, hold, (link.clock.now() - began) / 1000) : 0)
+    readingOf(link, answer, hold ? heldS(answer.headers, hold, (link.clock.monotonic() - began) / 1000) : 0)
   try {
     return await call(link, request, read, calling)
   } catch (error) {
@@ -39,11 +39,11 @@ export async function show(link: Link, id: string, hold = 0, calling: Calling = 
 /** Reads at the pace of `Retry-After` until the job is final or in a state that is not known; gives every reading. */
 export async function* follow(link: Link, reading: Reading, waiting: Waiting = {}): AsyncGenerator<Reading> {
   const { signal, timeoutS = GIVE_UP_S, ...rest } = waiting
-  const until = link.clock.now() + timeoutS * 1000
+  const until = link.clock.monotonic() + timeoutS * 1000
   while (isPending(reading.operation.state)) {
     const { id } = reading.operation
-    await link.clock.sleep(Math.min(reading.dueAt, until) - link.clock.now(), signal)
-    const leftS = (until - link.clock.now()) / 1000
+    await link.clock.sleep(Math.min(reading.dueAt, until) - link.clock.monotonic(), signal)
+    const leftS = (until - link.clock.monotonic()) / 1000
     if (leftS <= 0 || reading.dueAt > until) throw gaveUp(reading.operation, timeoutS)
     const canHold = reading.canHold
     const hold = canHold ? holdS(reading.waitS, leftS) : 0
@@ -51,8 +51,8 @@ export async function* follow(link: Link, reading: Reading, waiting: Waiting = {
       reading = await show(link, id, hold, { signal, patienceS: leftS, ...rest })
     } catch (error) {
       const isPassing = error instanceof RateLimited || error instanceof ServiceFailed
-      if (!isPassing || link.clock.now() + waitS(error.retryAfterS) * 1000 <= until) throw error
-      await link.clock.sleep(until - link.clock.now(), signal)
+      if (!isPassing || link.clock.monotonic() + waitS(error.retryAfterS) * 1000 <= until) throw error
+      await link.clock.sleep(until - link.clock.monotonic(), signal)
       throw gaveUp(reading.operation, timeoutS)
     }
     if (!canHold) reading = { ...reading, canHold }
@@ -143,18 +143,18 @@ export type SpokenSegment = {
 /** The preview of a job while it runs: its segments in order, each once; it stops after the last one of a final job. */
 export async function* segments(link: Link, reading: Reading, signal?: AbortSignal): AsyncGenerator<SpokenSegment> {
   const { id } = reading.operation
-  const until = link.clock.now() + GIVE_UP_S * 1000
+  const until = link.clock.monotonic() + GIVE_UP_S * 1000
   const attempts = new Set<string>()
   let [attempt, delivered, listAt] = ['', new Set<string>(), 0]
   for (let isOver = false; !isOver; ) {
-    if (isPending(reading.operation.state) && link.clock.now() >= until) throw gaveUp(reading.operation, GIVE_UP_S)
-    if (isPending(reading.operation.state) && link.clock.now() >= reading.dueAt) reading = await show(link, id, 0, { signal })
-    await link.clock.sleep(listAt - link.clock.now(), signal)
+    if (isPending(reading.operation.state) && link.clock.monotonic() >= until) throw gaveUp(reading.operation, GIVE_UP_S)
+    if (isPending(reading.operation.state) && link.clock.monotonic() >= reading.dueAt) reading = await show(link, id, 0, { signal })
+    await link.clock.sleep(listAt - link.clock.monotonic(), signal)
     // The state is read first and the list afterwards: so the last segment is not missed.
     isOver = !isPending(reading.operation.state)
-    const askedAt = link.clock.now()
+    const askedAt = link.clock.monotonic()
     const listing = await ask<{ data: Segment[] }>(link, { method: 'GET', path: pathOf('jobs', id, 'audio-segments') }, { signal })
-    listAt = nextListing(askedAt, link.clock.now())
+    listAt = nextListing(askedAt, link.clock.monotonic())
     const unknown = listing.data.map((segment) => segment.attempt_id).filter((one) => !attempts.has(one)).sort()
     let startsOver = unknown.length > 0 && attempt !== ''
     if (unknown.length > 0) [attempt, delivered] = [unknown.at(-1)!, new Set()]

@@ -15,7 +15,7 @@ export type Reading = {
   operation: Operation
   /** Seconds of `Retry-After`: how long the service may hold back the next read instead of a pause here. */
   waitS: number
-  /** By the link's clock, in milliseconds: the job is not read again before it. */
+  /** On the link's monotonic clock, in milliseconds: the job is not read again before it. */
   dueAt: number
   /** False once the service has refused the parameter `wait`. */
   canHold: boolean
@@ -43,7 +43,7 @@ export async function readingOf(link: Link, answer: Response, held = 0, canHold 
     throw new UnexpectedAnswer('the answer is not a job', { requestId: answer.headers.get('x-request-id') })
   }
   const wait = waitS(retryAfterS(answer.headers, link.clock.now()))
-  return { operation, waitS: wait, dueAt: link.clock.now() + Math.max(0, wait - held) * 1000, canHold }
+  return { operation, waitS: wait, dueAt: link.clock.monotonic() + Math.max(0, wait - held) * 1000, canHold }
 }
 
 /** Submits work that an interrupted program may have submitted before. */

@@ -31,7 +31,7 @@ class DoomedStore extends FileStore {
 
 const client = new Tenuto({
   journal: new DoomedStore('journal'), fetch: (...request) => step(() => fetch(...request)),
-  clock: { now: () => Date.now(), sleep: (ms) => new Promise((resolve) => setTimeout(resolve, Math.min(ms, 20))) },
+  clock: { now: () => Date.now(), monotonic: () => performance.now(), sleep: (ms) => new Promise((resolve) => setTimeout(resolve, Math.min(ms, 20))) },
 })
 const isThere = await access('out.wav').then(() => true, () => false)
 const resumed = []

@@ -221,6 +221,20 @@ test('waiting gives up after its time, and a signal ends it at once', async () =
   await assert.rejects(job.wait({ signal: left.signal }), { name: 'AbortError' })
 })
 
+test('a time of day that is corrected by hours neither ends the waiting nor makes it longer (P20)', async () => {
+  for (const hours of [3, -3]) {
+    const corrected = (answer) => () => ((made.clock.corrected += hours * 3600_000), answer)
+    const running = (headers) => reply(200, operation('running'), headers)
+    const service = scripted(queued(), corrected(running()), corrected(reply(503, null, { 'Retry-After': '5' })), running(), succeeded())
+    const made = client(service)
+    const job = await made.speech.create('A', MODEL)
+    await job.wait()
+
+    assert.equal(job.state, 'succeeded')
+    assert.deepEqual(made.clock.slept, [3, 3, 5, 3])
+  }
+})
+
 test('a download that breaks off resumes where it was; one with other bytes starts over', async () => {
   const half = SOUND.subarray(0, 40_000)
   const rest = content(SOUND.subarray(40_000), { status: 206 })

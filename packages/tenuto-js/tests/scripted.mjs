@@ -24,7 +24,10 @@ export function virtualClock() {
   const clock = {
     slept: [],
     passed: 0,
-    now: () => 1_700_000_000_000 + clock.passed,
+    // How far the time of day has been corrected.
+    corrected: 0,
+    now: () => 1_700_000_000_000 + clock.passed + clock.corrected,
+    monotonic: () => clock.passed,
     sleep: async (ms, signal) => {
       signal?.throwIfAborted()
       if (ms > 0) clock.slept.push(ms / 1000)

@@ -497,6 +497,28 @@ def test_segments_are_played_as_one_sound(
     assert (tmp_path / "heard").read_bytes() == (tmp_path / "x.wav").read_bytes()[44:]
 
 
+@pytest.mark.parametrize("script", ["exit 1", "exec 0<&-; sleep 1; exit 1", "cat > /dev/null; exit 1"])
+def test_a_player_that_fails_does_not_cost_the_file(
+    script: str,
+    run: Run,
+    *,
+    service: RunningService,
+    caller: Caller,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a machine without a sound card: the message names the player, and the result is saved."""
+    player = tmp_path / "aplay"
+    player.write_text(f"#!/bin/sh\n{script}\n")
+    player.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    text = "Hold the note for its full value. " * 20
+    code, out, err = run("say", text, "--play", "-o", "x.wav", url=service.url, key=caller.key)
+
+    assert (0, "x.wav\n", 1) == (code, out, err.count("aplay failed to play"))
+    assert (tmp_path / "x.wav").is_file()
+
+
 def test_help_is_quick_because_it_loads_little() -> None:
     """No HTTP, no asyncio, no terminal library, nothing of the service (under 150 ms by this)."""
     for line in (["-h"], *([verb, "-h"] for verb in VERBS)):

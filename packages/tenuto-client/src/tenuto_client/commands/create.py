@@ -116,7 +116,7 @@ def _say(options: argparse.Namespace, console: Console) -> int:
     if options.play:
         from tenuto_client.commands.play import Player
 
-        player = Player()
+        player = Player(console.tell)
     purpose = work.purpose_of("say", options.output)
     entry, reading = work.carry_out(console, "speech", options, parameters, purpose)
     if parameters.get("stream"):
@@ -221,7 +221,7 @@ def _warn(console: Console, text: str) -> None:
 def _follow(console: Console, reading: Any, player: Any) -> Any:
     """Report, and play, each segment as it becomes available; returns the job as it was last read.
 
-    An error here does not affect the result file.
+    A player that fails does not affect the result file.
     """
     from tenuto_client import following
 

@@ -142,7 +142,8 @@ def test_webhooks(service: RunningService, caller: Caller) -> None:
 def test_a_webhook_is_never_made_or_rotated_twice() -> None:
     """An answer that is lost leaves it to the caller; a deletion is asked for again, and was done."""
     secret = {"id": "webhook_1", "url": "https://a.example/", "events": ["job.failed"], "secret": "whsec_x"}
-    replies = [LOST, LOST, Reply(404, {}), Reply(201, secret)]
+    gone = Reply(404, {"error": {"code": "not_found", "message": "No."}})
+    replies = [LOST, LOST, gone, LOST, gone, Reply(201, secret)]
     with (
         ScriptedService(replies) as scripted,
         Tenuto("tn_test", scripted.url, journal=False, clock=VirtualClock()) as client,
@@ -150,6 +151,7 @@ def test_a_webhook_is_never_made_or_rotated_twice() -> None:
         with pytest.raises(ServiceUnreachable):
             client.webhooks.rotate("webhook_1")
         client.webhooks.delete("webhook_1")
+        client.voices.delete("voice_1")
         hook = client.webhooks.create("https://a.example/", ["job.failed"])
 
     assert "whsec_x" == hook.secret and "whsec_x" not in repr(hook)

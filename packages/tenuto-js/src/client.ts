@@ -1,6 +1,6 @@
 // `Tenuto` and its resources: what a program writes. Everything happens in the modules that it calls.
 import { complete, streamed, type ChatChunk } from './chat.ts'
-import { InvalidSetting, NoModel, ServiceUnreachable } from './errors.ts'
+import { InvalidSetting, NoModel, NotFound, ServiceUnreachable } from './errors.ts'
 import { ask, freshKey, pathOf, SYSTEM_CLOCK, type Calling, type Clock, type Hash, type Link } from './exchange.ts'
 import { events, show, type Waiting } from './following.ts'
 import { Job } from './jobs.ts'
@@ -181,8 +181,13 @@ class Voices<J extends Job> extends Resource<J> {
   }
 
   /** Deletes an own voice; accepted jobs keep its recording. */
-  delete(voiceId: string, { signal }: Signal = {}): Promise<void> {
-    return ask(this.session.link, { method: 'DELETE', path: pathOf('voices', voiceId) }, { signal })
+  async delete(voiceId: string, { signal }: Signal = {}): Promise<void> {
+    try {
+      await ask(this.session.link, { method: 'DELETE', path: pathOf('voices', voiceId) }, { signal })
+    } catch (error) {
+      // An earlier try whose answer was lost has deleted it.
+      if (!(error instanceof NotFound && error.isInDoubt && !error.isForeign)) throw error
+    }
   }
 
   /** The bytes of a voice's recording, a WAV, checked. */

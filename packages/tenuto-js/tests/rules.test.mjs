@@ -341,6 +341,13 @@ test('a recording under the same idempotency key is uploaded under the same key,
   }
 })
 
+test('a voice that a try without an answer has deleted is deleted', async () => {
+  const gone = () => reply(404, { error: { code: 'not_found', message: 'no' } })
+  await client(scripted(lost(), gone())).voices.delete('voice_a')
+  await assert.rejects(client(scripted(gone())).voices.delete('voice_a'), sdk.NotFound)
+  await assert.rejects(client(scripted(lost(), reply(404))).voices.delete('voice_a'), sdk.NotFound)
+})
+
 /** Leaves all entries of a journal as a program that died leaves them, and returns its folder. */
 function orphaned(folder) {
   for (const file of readdirSync(folder)) renameSync(join(folder, file), join(folder, file.replace(/\..*/, '.0-0.json')))

@@ -96,7 +96,7 @@ def rename_voice(link: Link, voice_id: str, name: str) -> Flow[Voice]:
 
 def delete_voice(link: Link, voice_id: str) -> Flow[None]:
     """Delete a voice of one's own; accepted jobs keep its recording."""
-    yield from ask(link, Request("DELETE", path_of("voices", voice_id)))
+    yield from _delete(link, path_of("voices", voice_id))
 
 
 def voice_recording(voice: Voice) -> Artifact:
@@ -206,11 +206,7 @@ def rotate_webhook(link: Link, webhook_id: str) -> Flow[Webhook]:
 
 def delete_webhook(link: Link, webhook_id: str) -> Flow[None]:
     """Delete a webhook with all messages that wait for it."""
-    try:
-        yield from ask(link, Request("DELETE", path_of("webhooks", webhook_id)))
-    except NotFound as error:
-        if not error.is_in_doubt:  # Otherwise an earlier try whose response was lost has deleted it.
-            raise
+    yield from _delete(link, path_of("webhooks", webhook_id))
 
 
 def test_webhook(link: Link, webhook_id: str) -> Flow[WebhookDelivery]:
@@ -231,6 +227,15 @@ def redeliver(link: Link, webhook_id: str, delivery_id: str) -> Flow[WebhookDeli
     """Send a message again, under its own message id."""
     request = Request("POST", path_of("webhooks", webhook_id, "deliveries", delivery_id, "redeliver"))
     return read(WebhookDelivery, (yield from ask(link, request)))
+
+
+def _delete(link: Link, path: str) -> Flow[None]:
+    try:
+        yield from ask(link, Request("DELETE", path))
+    except NotFound as error:
+        if error.is_foreign or not error.is_in_doubt:
+            raise
+        # An earlier try whose response was lost has deleted it.
 
 
 def _encode(document: Mapping[str, Any]) -> bytes:

@@ -1,7 +1,7 @@
 """Chat completions over HTTP, in OpenAI's shape: whole, or as server-sent events where `stream` is true."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import Any, TypeVar
@@ -25,6 +25,8 @@ from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, ModelUnavailab
 from tenuto.logs import get_logger
 
 T = TypeVar("T")
+HEARTBEAT_S = 15.0
+"""Between two comments in a stream whose model still thinks; proxies end a silent one after 30 or 60 s."""
 _encode = msgspec.json.Encoder().encode
 _log = get_logger("tenuto.api")
 
@@ -102,33 +104,60 @@ def checked(
 async def _stream(
     call: Call, request: ChatRequest, about: dict[str, Any], pieces: AsyncIterator[Piece]
 ) -> None:
-    """Send the pieces as they arrive. An error before the first one is answered like any other."""
-    first = await answered_while_there(call, next_piece(pieces))
-    gone = client_gone(call)
+    """Send the pieces as they arrive. An error before the stream has begun is answered like any other."""
+    usage: Usage | None = None
+    begun: set[int] = set()
+    head = EventHead(call, partial(begin_events, call))
     try:
-        await begin_events(call)
-        piece: Piece | None = first
-        usage: Usage | None = None
-        begun: set[int] = set()
-        while piece is not None:
-            usage = piece.usage or usage
-            if piece.index not in begun:
-                begun.add(piece.index)
-                start = Piece(index=piece.index, more={"role": "assistant", "content": ""})
-                await _send_chunk(call, about, start)
-            if piece.text or piece.more or piece.logprobs or piece.finish_reason is not None:
-                await _send_chunk(call, about, piece)
-            piece = await or_gone(gone, next_piece(pieces))
+        async with aclosing(head.before(pieces)) as sent:
+            async for piece in sent:
+                usage = piece.usage or usage
+                if piece.index not in begun:
+                    begun.add(piece.index)
+                    start = Piece(index=piece.index, more={"role": "assistant", "content": ""})
+                    await _send_chunk(call, about, start)
+                if piece.text or piece.more or piece.logprobs or piece.finish_reason is not None:
+                    await _send_chunk(call, about, piece)
         if request.include_usage and usage is not None:
             await _send(call, _encode(about | {"choices": [], "usage": _usage(usage)}))
         await _send(call, b"[DONE]")
     except ClientGone:
         raise
     except Exception as error:
+        if not head.is_sent:
+            raise
         await _send(call, _error(call, error))
-    finally:
-        gone.cancel()
     await call.send({"type": "http.response.body", "body": b""})
+
+
+class EventHead:
+    """The head of the stream of an answer: sent before its first piece, or before the first heartbeat."""
+
+    def __init__(self, call: Call, begin: Callable[[], Awaitable[None]]) -> None:
+        self.is_sent = False
+        self._call = call
+        self._begin = begin
+
+    async def before(self, pieces: AsyncIterator[Piece]) -> AsyncGenerator[Piece, None]:
+        """The pieces, after the head; a comment whenever one takes `HEARTBEAT_S`. ClientGone."""
+        piece = await answered_while_there(self._call, next_piece(pieces), self._beat)
+        gone = client_gone(self._call)
+        try:
+            await self._send()
+            while piece is not None:
+                yield piece
+                piece = await or_gone(gone, next_piece(pieces), self._beat)
+        finally:
+            gone.cancel()
+
+    async def _send(self) -> None:
+        if not self.is_sent:
+            self.is_sent = True
+            await self._begin()
+
+    async def _beat(self) -> None:
+        await self._send()
+        await self._call.send({"type": "http.response.body", "body": b": waiting\n\n", "more_body": True})
 
 
 async def begin_events(call: Call, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
@@ -185,11 +214,13 @@ async def _gone(call: Call) -> None:
             each.cancel()
 
 
-async def answered_while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
+async def answered_while_there(
+    call: Call, work: Coroutine[Any, Any, T], beat: Callable[[], Awaitable[None]] | None = None
+) -> T:
     """`or_gone` for this client; InvalidRequest instead of ClientGone if it only half-closed."""
     gone = client_gone(call)
     try:
-        return await or_gone(gone, work)
+        return await or_gone(gone, work, beat)
     except ClientGone:
         closed = call.scope.get("half_closed")
         if closed is None or not closed.is_set():
@@ -200,11 +231,22 @@ async def answered_while_there(call: Call, work: Coroutine[Any, Any, T]) -> T:
         gone.cancel()
 
 
-async def or_gone(gone: "asyncio.Future[None]", work: Coroutine[Any, Any, T]) -> T:
-    """The result of the work; if the client goes first, the work is stopped and ClientGone raised."""
+async def or_gone(
+    gone: "asyncio.Future[None]",
+    work: Coroutine[Any, Any, T],
+    beat: Callable[[], Awaitable[None]] | None = None,
+) -> T:
+    """The result of the work; if the client goes first, the work is stopped and ClientGone raised.
+
+    `beat` is called whenever `HEARTBEAT_S` have passed.
+    """
     task = asyncio.ensure_future(work)
+    pause_s = None if beat is None else HEARTBEAT_S
+    ends = (task, gone)
     try:
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        while not (await asyncio.wait(ends, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED))[0]:
+            if beat is not None:
+                await beat()
         if task.done():
             return task.result()
         raise ClientGone

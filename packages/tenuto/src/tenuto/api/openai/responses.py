@@ -16,13 +16,11 @@ from tenuto.api.answers import Answer, Headers, json_answer
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.chat import (
+    EventHead,
     answered_while_there,
     begin_events,
     charged_header,
     checked,
-    client_gone,
-    next_piece,
-    or_gone,
     refuse_switched_off,
     request_key,
 )
@@ -324,31 +322,29 @@ class _Events:
 
 
 async def _stream(call: Call, about: _About, pieces: AsyncIterator[Piece], headers: Headers) -> None:
-    """Send the pieces as they arrive. An error before the first one is answered like any other."""
-    piece: Piece | None = await answered_while_there(call, next_piece(pieces))
-    gone = client_gone(call)
+    """Send the pieces as they arrive. An error before the stream has begun is answered like any other."""
     events = _Events(call, about.message_id)
+    head = EventHead(call, partial(_begin, call, events, about, headers))
+    reason, usage = "stop", None
     try:
-        await begin_events(call, headers)
-        await _begin(events, about)
-        reason, usage = "stop", None
-        while piece is not None:
-            usage, reason = piece.usage or usage, piece.finish_reason or reason
-            for kind, text in texts_of(piece).items():
-                await events.add(kind, text)
-            piece = await or_gone(gone, next_piece(pieces))
+        async with aclosing(head.before(pieces)) as sent:
+            async for piece in sent:
+                usage, reason = piece.usage or usage, piece.finish_reason or reason
+                for kind, text in texts_of(piece).items():
+                    await events.add(kind, text)
         await _end(events, about, reason, usage)
     except ClientGone:
         raise
     except Exception as error:
+        if not head.is_sent:
+            raise
         message = call.stated(error).message
         await events.send("response.failed", response=about.failed(message))
-    finally:
-        gone.cancel()
     await call.send({"type": "http.response.body", "body": b""})
 
 
-async def _begin(events: _Events, about: _About) -> None:
+async def _begin(call: Call, events: _Events, about: _About, headers: Headers) -> None:
+    await begin_events(call, headers)
     await events.send("response.created", response=about.begun())
     await events.send("response.in_progress", response=about.begun())
     item = about.item("in_progress", [])

@@ -519,6 +519,26 @@ def test_a_player_that_fails_does_not_cost_the_file(
     assert (tmp_path / "x.wav").is_file()
 
 
+def test_a_voice_is_played(
+    run: Run, service: RunningService, caller: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The player gets the samples of its recording; one that fails is the command's own failure."""
+    at = {"url": service.url, "key": caller.key}
+    (tmp_path / "v.wav").write_bytes(sound())
+    run("voices", "add", "v.wav", "--name", "Hill", **at)
+    player = tmp_path / "aplay"
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    done = []
+    for script in (f"cat > {tmp_path}/heard", "exit 1"):
+        player.write_text(f"#!/bin/sh\n{script}\n")
+        player.chmod(0o755)
+        code, out, err = run("voices", "play", "Hill", **at)
+        done.append((code, out, "aplay failed to play" in err))
+
+    assert [(0, "", False), (2, "", True)] == done
+    assert (tmp_path / "heard").read_bytes() == sound()[44:]
+
+
 def test_help_is_quick_because_it_loads_little() -> None:
     """No HTTP, no asyncio, no terminal library, nothing of the service (under 150 ms by this)."""
     for line in (["-h"], *([verb, "-h"] for verb in VERBS)):

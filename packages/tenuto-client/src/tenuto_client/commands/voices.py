@@ -139,7 +139,10 @@ def _get(options: argparse.Namespace, console: Console) -> int:
 def _play(options: argparse.Namespace, console: Console) -> int:
     from tenuto_client.commands.play import Player
 
-    player = Player()
+    def fail(message: str) -> None:
+        raise InvalidSetting(message)
+
+    player = Player(fail)
     voice = find(console, options.voice)
     recording = reads.voice_recording(voice)
     memory = downloads.Memory(recording.size_bytes, recording.sha256, recording.media_type)

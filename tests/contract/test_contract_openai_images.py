@@ -74,6 +74,14 @@ def test_openais_own_package_draws(client: "openai.OpenAI", rich: Caller) -> Non
     assert ["1 of 2", "2 of 2"] == [job["metadata"]["image"] for job in jobs]
 
 
+def test_a_program_may_leave_the_model_out(client: "openai.OpenAI", rich: Caller) -> None:
+    """As with OpenAI, whose package sends none unless asked to: the first image model that can be called."""
+    raw = client.images.with_raw_response.generate(prompt="A cat.", size="256x256")
+    [named] = jobs_of(draw(rich, CAT))
+
+    assert rich.read(named)["model"] == rich.read(raw.headers["x-service-job"])["model"]
+
+
 def test_forms(rich: Caller) -> None:
     """PNG, JPEG and WebP, inside the answer or as an address that holds the image itself."""
     found = {}
@@ -118,7 +126,6 @@ def test_fields_become_parameters(rich: Caller) -> None:
         ({"model": "invalid-model"}, ("model", "unknown_model")),
         ({"model": "tts-1"}, ("model", "unknown_model")),
         ({"model": "fake/speech"}, ("model", "unknown_model")),
-        ({"model": None}, ("model", "required")),
         ({"prompt": ""}, ("prompt", "empty")),
         ({"prompt": " \n"}, ("prompt", "empty")),
         ({"prompt": "語" * 7000}, ("prompt", "too_long")),

@@ -2032,8 +2032,9 @@ export interface components {
             /**
              * @description The full name of an image model. `dall-e-2`, `dall-e-3` and `gpt-image-1` stand for the first one that can be
              *     called.
+             * @default dall-e-2
              */
-            model: string;
+            model?: string | null;
             /** @description What the images show; at most 20,000 bytes. */
             prompt: string;
             /**

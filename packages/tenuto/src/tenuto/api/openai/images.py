@@ -41,6 +41,8 @@ from tenuto.jobs.read import Operation
 from tenuto.media.renditions import IMAGE_FORMS, PNG, ImageForm, NotRenderable, write_image
 
 KIND = "image"
+DEFAULT_MODEL = "dall-e-2"
+"""OpenAI's own default: clients send no model for it."""
 MAX_IMAGES = 4
 """Per request."""
 MAX_BODY_BYTES = 256 << 10
@@ -92,7 +94,7 @@ _FIELDS = by_name(
             "model",
             Text(MAX_MODEL_CHARACTERS, "characters"),
             "A model, or OpenAI's name of one.",
-            required=True,
+            DEFAULT_MODEL,
         ),
         Field(
             "prompt",
@@ -148,7 +150,7 @@ def _bodies(
     tx: Transaction, call: Call, caller: Caller, values: dict[str, Any], own: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """The bodies of the jobs, as `POST /v1/jobs` takes them; each image after the first has the next seed."""
-    model = model_for(tx, call.service, caller, KIND, values["model"])
+    model = model_for(tx, call.service, caller, KIND, values.get("model", DEFAULT_MODEL))
     parameters = {"prompt": values["prompt"], **(values.get("size") or {}), **own}
     count = values.get("n", 1)
     if count == 1:

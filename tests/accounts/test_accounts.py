@@ -249,7 +249,7 @@ def test_an_id_is_never_taken_for_another_accounts_name(world: World) -> None:
     """Nobody registers under another account's id, so that the credit that an operator gives by id would be
     theirs; if an earlier version allowed it, the id decides."""
     account_id, other = account(world), account(world, "other")
-    with pytest.raises(InvalidRequest, match="the form of an account's id"):
+    with pytest.raises(InvalidRequest, match="look like an account's id"):
         account(world, account_id)
     world.run("update account set name = :name where id = :id", name=account_id, id=other)
 

@@ -232,7 +232,7 @@ def test_a_page_that_still_sends_a_recording_asks_before_it_is_left(visitor: Per
     page.wait_for_url("**/keys")
 
     assert ["confirm", "confirm", "beforeunload"] == [kind for kind, _ in asked]
-    assert "Recordings that are still being sent are lost" in asked[0][1]
+    assert "Some recordings have not been sent yet" in asked[0][1]
     assert f"{visitor.url}/recognition" == address
 
 

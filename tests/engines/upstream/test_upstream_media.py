@@ -203,7 +203,7 @@ def test_words_are_kept_if_no_segment_can_be_used(upstream: MediaUpstream, segme
     assert [(0.0, 10.0, "word 0 word 1")] == [
         (segment["start"], segment["end"], segment["text"]) for segment in value["segments"]
     ]
-    assert ["The server gives no times: the whole part is one segment."] == value["warnings"]
+    assert ["The server gave no usable times, so the whole chunk is one segment."] == value["warnings"]
     assert [] == value["doubts"]
 
 

@@ -79,7 +79,7 @@ class UpstreamRecognition:
                 self._add(heard, segment)
         if not heard.segments and value["text"].strip():
             heard.misplaced = 0
-            heard.warnings.append("The server gives no times: the whole part is one segment.")
+            heard.warnings.append("The server gave no usable times, so the whole chunk is one segment.")
             self._add(heard, {"start": 0, "end": heard.length_s, "text": value["text"]})
 
     def _add(self, heard: shared.Heard, segment: dict[str, Any]) -> None:

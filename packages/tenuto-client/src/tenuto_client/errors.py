@@ -103,7 +103,7 @@ class Refused(TenutoError):
         self.retry_after_s = retry_after_s
         """Seconds to wait before sending the same request again, if the service gave them."""
         self.is_in_doubt = False
-        """Whether a try of it may have been accepted: it got no response, or 408, 500, 502 or 504."""
+        """Whether a try of this request may have been accepted: it got no answer, or 408, 500, 502 or 504."""
 
     @property
     def is_foreign(self) -> bool:

@@ -55,7 +55,7 @@ def check_name(name: str, what: str) -> None:
         return
     message = (
         f"a name of {what} has 1 to {MAX_NAME_CHARACTERS} printable characters, no white space at its ends,"
-        " and not the form of an account's id"
+        " and does not look like an account's id"
     )
     raise InvalidRequest([Fault("name", "invalid_name", message)])
 

@@ -1067,7 +1067,7 @@ export interface components {
                 /** @default false */
                 include_usage?: boolean | null;
                 /**
-                 * @description Nothing is added to the pieces.
+                 * @description Only `false`: pieces are never padded.
                  * @enum {boolean|null}
                  */
                 include_obfuscation?: false | null;
@@ -1117,7 +1117,7 @@ export interface components {
         };
         ChatToolCall: {
             id: string;
-            /** @description In a request: ignored. It comes from a stream. */
+            /** @description Its position in a stream. Ignored in a request, so that a call that was collected from a stream can be sent back. */
             index?: number | null;
             /** @constant */
             type: "function";
@@ -1165,7 +1165,7 @@ export interface components {
             /** @constant */
             role: "tool";
             content: components["schemas"]["ChatContent"];
-            /** @description The function's. */
+            /** @description The name of the function that was called. */
             name?: string | null;
             tool_call_id: string;
         };

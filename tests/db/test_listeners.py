@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from servers.threads import lacking
+from tenuto.db import notices
 from tenuto.db.database import Database
 from tenuto.db.notices import Notices
 from tenuto.db.opening import open_database
@@ -240,6 +241,23 @@ def test_the_wait_ends_in_time(empty_database: Database) -> None:
         assert 0.15 <= time.monotonic() - started < 5
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"])
+def test_the_first_listener_is_woken_however_soon_the_connection_is_there(
+    empty_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if that is before it is registered: its thread lost its turn meanwhile."""
+    start = notices._started
+
+    def late(work: Callable[[], None], name: str) -> threading.Thread:
+        thread = start(work, name)
+        time.sleep(0.5)
+        return thread
+
+    monkeypatch.setattr(notices, "_started", late)
+    with closing(empty_database.listen("jobs")) as listener:
+        assert {"jobs"} == listener.wait(5)
+
+
 def test_sqlite_notices_a_commit_without_a_wake_up(tmp_path: Path) -> None:
     """When the wake-up is lost, the listener sees the commit itself within a second or so."""
     url = f"sqlite:///{tmp_path}/tenuto.db"
@@ -304,10 +322,10 @@ def test_closing_while_somebody_begins_to_listen_raises_nothing() -> None:
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(1000):
-            notices = Notices("postgresql://127.0.0.1:1/nobody")
-            listening = threading.Thread(target=notices.listen, args=("jobs",))
+            made = Notices("postgresql://127.0.0.1:1/nobody")
+            listening = threading.Thread(target=made.listen, args=("jobs",))
             listening.start()
-            notices.close()
+            made.close()
             listening.join()
     finally:
         sys.setswitchinterval(interval)

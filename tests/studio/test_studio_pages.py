@@ -411,6 +411,7 @@ def test_every_recording_is_sent_once(visitor: Person, tmp_path: Path) -> None:
     page.set_input_files("input[type=file]", _recordings(tmp_path, "e.flac", "f.flac"))
     with page.expect_request("**/web/v1/input-artifacts"):
         go.click()
+    page.once("dialog", lambda dialog: dialog.accept())
     page.get_by_role("link", name="Jobs").first.click()
     visitor.settle()
 

@@ -141,7 +141,9 @@ class Notices:
     def _hear(self, end: int) -> None:
         with _connect(self._url) as connection:
             connection.execute(f"listen {CHANNEL}")
-            self._tell(None)
+            # The listener that started this thread is registered only afterwards, under the lock.
+            with self._changing:
+                self._tell(None)
             # Bypasses psycopg's `notifies`, which checks ten times a second whether Ctrl-C was pressed.
             libpq, readable = connection.pgconn, select.poll()
             readable.register(libpq.socket, select.POLLIN)

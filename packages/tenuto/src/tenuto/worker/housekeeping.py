@@ -5,6 +5,7 @@ continue, and rests for as long as it works, so that requests do. Sweep and audi
 done by one of all workers; but every worker removes, now and then, what a sweep has condemned.
 """
 
+import ctypes
 import itertools
 import threading
 import time
@@ -32,6 +33,8 @@ AUDIT_S = 300.0
 RECENT_MS = 2 * runs.EVERY_MS
 """How far back an audit also looks if it did not get through all records."""
 
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+"""Of glibc: gives what is free in any of its arenas back to the system. Other C libraries have none."""
 _log = get_logger("tenuto.worker")
 
 
@@ -51,6 +54,9 @@ class BackgroundThread:
         """Start the work, unless the last piece is still running."""
         if self.is_running():
             return
+        # A thread's cached pages are freed into the arena it happened to have, up to eight for each core.
+        if _trim is not None:
+            _trim(0)
         thread = threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True)
         thread.start()
         # Set only once it runs: `stop` joins it.

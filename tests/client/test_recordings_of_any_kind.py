@@ -1,5 +1,6 @@
 """What the client converts with ffmpeg, and its error if ffmpeg is missing."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -54,6 +55,18 @@ def test_what_nobody_can_read_is_said_in_one_line(spoken: Path, tmp_path: Path) 
 
         assert str(file) in str(told.value)
         assert 1 == len(str(told.value).splitlines())
+
+
+def test_what_ffmpeg_says_may_be_in_any_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It repeats the file's name, whose bytes may be GBK; the error is still one of the recording."""
+    tool = tmp_path / "ffmpeg"
+    tool.write_bytes(b"#!/bin/sh\nprintf '\\304\\343: no such stream\\n' >&2\nexit 1\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "x.mp4").write_bytes(b"no recording")
+
+    with pytest.raises(AudioError, match=r"not even by ffmpeg: .*no such stream"):
+        convert(tmp_path / "x.mp4", tmp_path / "out.flac")
 
 
 @pytest.mark.parametrize("way", [convert, split])

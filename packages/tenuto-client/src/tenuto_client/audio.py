@@ -155,7 +155,8 @@ def _convert_with_ffmpeg(source: Path, target: Path) -> float:
     done = subprocess.run(
         [*command, "-vn", "-ac", "1", "-ar", str(RATE), "-sample_fmt", "s16", "-c:a", "flac", str(target)],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         check=False,
     )
     if done.returncode:

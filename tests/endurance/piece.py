@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from endurance.load import ACCOUNTS, CALLERS, CREDIT, Caller, Follower, Tally
+from endurance.load import ACCOUNTS, CALLERS, CREDIT, CROWD, Caller, Follower, Tally
 from endurance.record import Piece
 from endurance.samples import MIB, Sampler
 from servers import checker
@@ -102,21 +102,24 @@ def _load(
     since_ms = time.time_ns() // 1_000_000
     sampler = Sampler(service.process.pid, None if server is None else server.pid, tally.count)
     callers = [Caller(service, keys[n % len(keys)], scratch, tally, n) for n in range(CALLERS)]
+    crowd = [Caller(service, keys[n % len(keys)], scratch, tally, CALLERS + n) for n in range(CROWD)]
     followers = [Follower(service, key, tally) for key in keys]
     try:
         with Tenuto(keys[0], service.url, journal=False) as first:
             webhook = first.webhooks.create(letters.url, [f"job.{event}" for event in EVENTS])
             began = time.monotonic()
-            for thread in (*callers, *followers, sampler):
+            for thread in (*callers, *crowd, *followers, sampler):
                 thread.start()
             measured = began + min(WARM_UP * minutes * 60, MOST_WARM_UP_S)
+            _wait(began + (measured - began) / 2, letters)
+            late = _finish(crowd, [])
             _wait(measured, letters)
             there, tally.is_counting = sampler.processes(), True
             _wait(began + minutes * 60, letters)
             sampler.measure(measured)
             now = sampler.processes()
             faults = [f"{name} was started again" for name, pid in there.items() if now.get(name) != pid]
-            faults += _finish(callers, followers)
+            faults += [*late, *_finish(callers, followers)]
             faults += _missing(records, letters, since_ms)
             first.webhooks.delete(webhook.id)
     finally:

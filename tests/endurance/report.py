@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 
 from endurance import record
-from endurance.load import CALLERS, PAUSE_S
+from endurance.load import CALLERS, CROWD, PAUSE_S
 from endurance.piece import MOST_WARM_UP_S, WARM_UP
 from endurance.record import Growth, Piece
 from endurance.samples import EVERY_S
@@ -34,6 +34,7 @@ def page(pieces: Sequence[Piece]) -> str:
     return PAGE.read_text("utf-8").format(
         **{name: "".join(part) for name, part in parts.items()},
         callers=CALLERS,
+        crowd=CROWD,
         pause_s=PAUSE_S,
         every_s=f"{EVERY_S:.0f}",
         warm_up=f"{WARM_UP:.0%}",

@@ -7,13 +7,17 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from servers.service import TENUTO
 from tenuto.weights import background
+from tenuto.weights.pull import _obtain, pull
 
 from .conftest import World
 
@@ -103,3 +107,31 @@ def test_what_downloads_for_a_pull_ends_with_it(
         process.kill()
 
     assert [reader] == readable, "npm was still running"
+
+
+def test_an_interruption_while_downloads_are_being_started_ends_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first may run already when the signal comes: its thread is not waited for until npm ends."""
+    runs = world.folder / "runs"
+    npm = world.folder / "bin" / "npm"
+    npm.parent.mkdir()
+    npm.write_text(f"#!/bin/sh\ntouch {runs}\nexec sleep {WAIT_S:.0f}\n")
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{npm.parent}:{os.environ['PATH']}")
+
+    class Interrupted(ThreadPoolExecutor):
+        def submit(self, *given: Any, **named: Any) -> Any:
+            made = super().submit(*given, **named)
+            if given[0] is _obtain:
+                while not runs.exists():
+                    time.sleep(0.01)
+                raise SystemExit(129)
+            return made
+
+    monkeypatch.setattr(sys.modules[pull.__module__], "ThreadPoolExecutor", Interrupted)
+    began = time.monotonic()
+    with pytest.raises(SystemExit):
+        pull([WEIGHT], world.cache, lambda *_: None)
+
+    assert time.monotonic() - began < WAIT_S / 2

@@ -160,8 +160,8 @@ def _pull_all(
         ThreadPoolExecutor(WEIGHTS_AT_ONCE, "weight") as threads,
     ):
         shared = _Pull(manifest=manifest, cache=cache, report=report, sources=sources, only=only, stop=stop)
-        futures = {weight.name: threads.submit(_obtain, shared, weight) for weight in weights}
         try:
+            futures = {weight.name: threads.submit(_obtain, shared, weight) for weight in weights}
             failed = {name: future.result() for name, future in futures.items()}
         except BaseException:
             # Interrupted, or a bug: the downloads end at once instead of being waited for.

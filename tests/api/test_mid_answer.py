@@ -1,19 +1,17 @@
 """A request that fails after its response has begun: the connection is closed, and the error logged once."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from structlog.testing import CapturingLogger
 
-from tenuto import config
-from tenuto.api.call import Call, Endpoint
-from tenuto.bootstrap import api as bootstrap
+from servers.endpoint import serving
+from tenuto.api.call import Call
 from tenuto.db.database import Database
 from tenuto.errors import StorageFailed
-from tenuto.http.server import Server, make_server
+from tenuto.http.server import Server
 
 
 async def half(call: Call) -> None:
@@ -25,24 +23,8 @@ async def half(call: Call) -> None:
 
 @pytest.fixture
 def server(database: Database, tmp_path: Path) -> Iterator[Server]:
-    settings = config.load({}, options={"folder": str(tmp_path), "engines": "fake"})
-    service = bootstrap.build_service(settings, database, needs_worker=False)
-    endpoint = Endpoint(service, {"GET": half}, "/half")
-
-    async def app(scope: object, receive: object, send: object) -> None:
-        if scope["type"] == "http":  # type: ignore[index]
-            await endpoint(scope, receive, send)
-
-    ready = threading.Event()
-    made = make_server(
-        app, request_id=lambda: service.ids.new("req"), limits=service.http, on_ready=lambda _: ready.set()
-    )
-    thread = threading.Thread(target=made.run)
-    thread.start()
-    assert ready.wait(10)
-    yield made
-    made.should_exit = True
-    thread.join(10)
+    with serving(half, database, tmp_path) as made:
+        yield made
 
 
 @pytest.mark.parametrize(("path", "event"), [("/away", "http.unavailable"), ("/boom", "http.failed")])

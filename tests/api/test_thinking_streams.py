@@ -1,24 +1,22 @@
 """A model that thinks for long before, or in the middle of, a streamed answer: the stream is not silent."""
 
 import asyncio
-import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from tenuto import config
+from servers.endpoint import serving
 from tenuto.api import chat
-from tenuto.api.call import Call, Endpoint
+from tenuto.api.call import Call
 from tenuto.api.openai import responses
 from tenuto.bodies.chat import ChatRequest, check
-from tenuto.bootstrap import api as bootstrap
 from tenuto.chat.answers import Piece, Usage
 from tenuto.config import CHAT_FEATURES
 from tenuto.db.database import Database
 from tenuto.errors import ModelUnavailable
-from tenuto.http.server import Server, make_server
+from tenuto.http.server import Server
 
 BEAT_S = 0.1
 THOUGHT_S = 0.35
@@ -56,24 +54,8 @@ async def handle(call: Call) -> None:
 def server(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Whose streams beat every tenth of a second."""
     monkeypatch.setattr(chat, "HEARTBEAT_S", BEAT_S)
-    settings = config.load({}, options={"folder": str(tmp_path), "engines": "fake"})
-    service = bootstrap.build_service(settings, database, needs_worker=False)
-    endpoint = Endpoint(service, {"GET": handle}, "/stream")
-
-    async def app(scope: dict[str, object], receive: Callable[[], Awaitable[object]], send: object) -> None:
-        if scope["type"] == "http":
-            await endpoint(scope, receive, send)
-
-    ready = threading.Event()
-    made = make_server(
-        app, request_id=lambda: service.ids.new("req"), limits=service.http, on_ready=lambda _: ready.set()
-    )
-    thread = threading.Thread(target=made.run)
-    thread.start()
-    assert ready.wait(10)
-    yield made
-    made.should_exit = True
-    thread.join(10)
+    with serving(handle, database, tmp_path) as made:
+        yield made
 
 
 def get(server: Server, path: str) -> httpx2.Response:

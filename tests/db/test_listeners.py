@@ -245,7 +245,7 @@ def test_the_wait_ends_in_time(empty_database: Database) -> None:
 def test_the_first_listener_is_woken_however_soon_the_connection_is_there(
     empty_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if that is before it is registered: its thread lost its turn meanwhile."""
+    """Even if the connection is ready before the listener is registered."""
     start = notices._started
 
     def late(work: Callable[[], None], name: str) -> threading.Thread:

@@ -4,7 +4,7 @@
 
 Half of the minutes are on SQLite and half on PostgreSQL, unless one is named. A piece continues on the
 records of the last one on this machine, in build/endurance; `--fresh` removes them. Several commands may run
-beside each other, each with another `--service`, which has records of its own. `--write` adds the pieces
+at the same time, each with a different `--service` number and its own records. `--write` adds the pieces
 to tests/endurance/pieces.jsonl, and writes docs/endurance.md. Exits with 1 if anything grows or is not as it
 must be.
 """
@@ -58,7 +58,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, default=60.0, help="of all pieces together")
     parser.add_argument("--database", choices=DATABASES, help="this one alone")
-    parser.add_argument("--service", type=int, default=1, help="its number, beside others on this machine")
+    parser.add_argument("--service", type=int, default=1, help="its number, if several run at once")
     parser.add_argument("--fresh", action="store_true", help="begin on empty records")
     parser.add_argument("--write", action="store_true", help="add to the record, and write its page")
     return parser.parse_args()

@@ -27,7 +27,7 @@ PAUSE_S = 0.5
 """On average, between two acts of a caller."""
 CALLERS = 8
 CROWD = 24
-"""Further callers in the first half of the warm-up, so that all pools of threads and connections are full."""
+"""More callers, in the first half of the warm-up, which fill the pools of threads and connections."""
 ACCOUNTS = ("first", "second")
 CREDIT = "1000000"
 KEPT = 0.05

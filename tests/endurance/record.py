@@ -43,7 +43,7 @@ class Piece:
     series: Mapping[str, Sequence[float]]
     faults: Sequence[str]
     service: int = 1
-    """The number of the service: those with different ones may have run beside each other."""
+    """Services with different numbers may have run at the same time."""
 
     def dump(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":"))

@@ -24,7 +24,7 @@ def nothing() -> None:
 
 
 def test_freed_memory_goes_back_before_the_next_work_begins() -> None:
-    """Although one block that is still in use keeps its arena from shrinking by itself."""
+    """Even though one block in use keeps its arena from shrinking."""
     kept: list[bytes] = []
 
     def work() -> None:

@@ -116,8 +116,8 @@ async function noteJob(entry: Entry, id: string): Promise<void> {
 }
 
 /**
- * Whether a failure means that there is no job under the key. The service answers with an accepted job whatever it would
- * refuse today, once it has accepted the API key. What a proxy answers in its place says nothing about an earlier try.
+ * Whether a failure means that there is no job under the key. Once the API key is accepted, the service returns an existing
+ * job even if it would refuse the request today. A proxy's answer says nothing about an earlier attempt.
  */
 function isSettled(error: unknown, mayHaveArrived: boolean): boolean {
   if (!(error instanceof Refused)) return false

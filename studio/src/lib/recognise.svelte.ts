@@ -108,7 +108,7 @@ export class Take {
     return !this.isBegun
   }
 
-  /** Whether some of the way to the service is before it: a page that is left does not go it. */
+  /** Whether some of it has not been sent yet, and would be lost if the page was left. */
   get isSending(): boolean {
     return this.isQueued || this.intake !== null
   }

@@ -18,7 +18,7 @@ export function asked(): URLSearchParams {
 
 /** Goes to another page of the studio, by its path; `replace` leaves no step behind to go back to. */
 export function go(address: string, replace = false): void {
-  // What replaces an address does so for the page, as when the session has ended.
+  // A redirect by the page itself, such as when the session has ended, is not held back.
   if (!replace && !mayLeave()) return
   if (replace) history.replaceState(null, '', at(address))
   else history.pushState(null, '', at(address))

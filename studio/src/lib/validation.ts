@@ -45,7 +45,7 @@ function explain(event: Event): void {
   // In its label it is part of the field's name, and read with it.
   if (field.closest('label')) field.closest('label')!.append(note)
   else field.after(note)
-  // In a closed part nobody would see it, and no browser focuses it: the button would do nothing at all.
+  // No browser focuses a field in a collapsed section, so the button would seem to do nothing.
   for (let fold = field.closest('details'); fold; fold = fold.parentElement!.closest('details')) fold.open = true
   // The browser asks every field of a form in turn; the first that is wrong gets the focus.
   const fields = [...(field.form?.elements ?? [])] as Field[]

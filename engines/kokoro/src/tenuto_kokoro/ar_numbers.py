@@ -40,7 +40,7 @@ MILLIONS = {
     "مليار": "مِلْيَار",
     "مليارات": "مِلْيَارَات",
 }
-"""Words behind a sum of money that are said before its name."""
+"""Scale words after an amount; they are spoken before the name of the currency."""
 TO, POINT = "إِلَى", "فَاصِلَة"
 
 PATTERN = re.compile(

@@ -25,7 +25,7 @@ ABBREVIATIONS = {
     "Sept.": "September", "Oct.": "October", "Nov.": "November", "Dec.": "December",
 }  # fmt: skip
 BEFORE = {"No.": r"(?=\s?\d)"}
-"""What must follow an abbreviation that is a word, too."""
+"""What must follow an abbreviation that is also a word."""
 WORD = re.compile(r"[A-Za-zÀ-ÖØ-öø-ÿ]{1,60}(?:['’][A-Za-z]{1,60}){0,3}")
 """A word; what is longer than any is read in parts, since guessing takes the square of the length."""
 ABBREVIATION = re.compile(

@@ -37,7 +37,7 @@ SIGNS |= {"$": "dólares", "£": "libras", "¥": "yenes", "￥": "yenes", "−":
 SIGNS |= {"℃": "grados Celsius", "℉": "grados Fahrenheit", "²": "al cuadrado", "³": "al cubo"}
 SIGNS |= {"½": "un medio", "¼": "un cuarto", "¾": "tres cuartos"}
 MEXICAN = r"\d{1,3}(?:,\d{3})+\.\d+(?!\d)"
-"""As in the United States: the comma parts thousands, for a point parts the decimals."""
+"""As in the United States: commas separate thousands, and a point separates the decimals."""
 NUMBER = MEXICAN + r"|\d{1,3}(?:[. ]\d{3})+(?!\d)(?:,\d+)?|\d{1,3}(?:,\d{3}){2,}|\d+(?:[.,]\d+)?"
 LONGEST = 12
 """A whole number of more digits is read digit by digit."""

@@ -28,7 +28,7 @@ SILENT_CATEGORIES = frozenset({"Cc", "Cf", "Mn", "Me"})
 """Characters of control and format, and marks on letters that have none of their own: left out likewise."""
 BLANKS = re.compile(r"([;:,.!?—…”)])?([ \n]+)")
 BEFORE_NO_MINUS = r"\w)%‰°℃℉$€£¥￥"
-"""Behind these a hyphen joins two numbers: 5%-10%."""
+"""After one of these, a hyphen joins two numbers: 5%-10%."""
 MINUS = re.compile(rf"(?<![{BEFORE_NO_MINUS}])[-−](?=[$€£¥￥]?[.]?\d)")
 """A hyphen that is said: before a number, behind nothing that it could join to it."""
 MOST_WORDS = 8

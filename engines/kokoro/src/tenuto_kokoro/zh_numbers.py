@@ -62,7 +62,7 @@ HOTLINE = rf"""(?:(?<=[打拨])|(?<=电话)|(?<=热线)|(?<=[话线][:：])|(?<=
         1(?:1[0479]|20)(?![\d.%{MEASURE_WORDS}]|,\d)
       |(?<![\d.])1(?:1[0479]|20)(?=报警|火警|消防|急救|救护|查号|电话|热线)
       |(?<![\d.])(?:12306|10086|10010)(?![\d.%]|,\d)"""
-"""Telephones that everybody knows. The short ones are mostly numbers, unless a word beside them says so."""
+"""Well-known telephone numbers. A short one is usually a quantity, unless a word next to it shows a call."""
 DEGREE = "℃°度"
 
 PATTERN = re.compile(

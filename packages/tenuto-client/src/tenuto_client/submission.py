@@ -202,8 +202,8 @@ def carry_on(
 def is_settled(error: Refused) -> bool:
     """Whether the refusal of a submission means that there is no job under its key.
 
-    The service answers with an accepted job whatever it would refuse today, once it has accepted the API key.
-    What a proxy answers in its place says nothing about an earlier try.
+    Once the API key is accepted, the service returns an existing job, even if it would refuse the request
+    today. A proxy's answer says nothing about an earlier attempt.
     """
     if isinstance(error, RateLimited | ServiceFailed):
         return False

@@ -48,8 +48,8 @@ def name_key(name: str) -> str:
 
 
 def check_name(name: str, what: str) -> None:
-    """Require a readable name: 1–80 printable characters, without white space at its ends, and no id of an
-    account: commands take either, and somebody could register under another account's id."""
+    """Require a readable name: 1–80 printable characters, without white space at its ends, that does not look
+    like an account's id: commands take either, so one account could pass for another."""
     is_readable = 1 <= len(name) <= MAX_NAME_CHARACTERS and name == name.strip() and name.isprintable()
     if is_readable and not is_id(name, "account"):
         return

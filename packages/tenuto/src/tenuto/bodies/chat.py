@@ -179,8 +179,7 @@ FIELDS = (
     Field("user", _HINT, "Accepted, without effect."),
     Field("metadata", Metadata(), "Accepted, without effect."),
     Field("store", Only(False), "Nothing of a chat is kept."),
-    # Programs send these unasked. Whoever sends another value would get another answer, or price, than it
-    # asked for.
+    # Clients send these by default. Other values ask for another answer or price, so they are refused.
     Field("service_tier", Choice(("auto", "default")), "Accepted, without effect."),
     Field("verbosity", Only("medium"), "Accepted, without effect."),
     Field("modalities", Only(["text"]), "Accepted, without effect."),

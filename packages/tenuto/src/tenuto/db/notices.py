@@ -141,7 +141,7 @@ class Notices:
     def _hear(self, end: int) -> None:
         with _connect(self._url) as connection:
             connection.execute(f"listen {CHANNEL}")
-            # The listener that started this thread is registered only afterwards, under the lock.
+            # This thread starts before its first listener is registered; the lock waits for that.
             with self._changing:
                 self._tell(None)
             # Bypasses psycopg's `notifies`, which checks ten times a second whether Ctrl-C was pressed.

@@ -34,7 +34,7 @@ RECENT_MS = 2 * runs.EVERY_MS
 """How far back an audit also looks if it did not get through all records."""
 
 _trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-"""Of glibc: gives what is free in any of its arenas back to the system. Other C libraries have none."""
+"""glibc's function that returns the free memory of all arenas to the system; other C libraries lack it."""
 _log = get_logger("tenuto.worker")
 
 
@@ -54,7 +54,7 @@ class BackgroundThread:
         """Start the work, unless the last piece is still running."""
         if self.is_running():
             return
-        # A thread's cached pages are freed into the arena it happened to have, up to eight for each core.
+        # What a finished thread had cached stays in its arena, and there can be eight arenas for each core.
         if _trim is not None:
             _trim(0)
         thread = threading.Thread(target=self._run, args=(work,), name=self._name, daemon=True)

@@ -42,7 +42,7 @@ from tenuto.media.renditions import IMAGE_FORMS, PNG, ImageForm, NotRenderable, 
 
 KIND = "image"
 DEFAULT_MODEL = "dall-e-2"
-"""OpenAI's own default: clients send no model for it."""
+"""OpenAI's default, used when a client sends no model."""
 MAX_IMAGES = 4
 """Per request."""
 MAX_BODY_BYTES = 256 << 10

@@ -268,7 +268,7 @@ class FormReader:
     def __init__(
         self, boundary: str, *, file: str, sink: BinaryIO, known: Collection[str], limit_bytes: int
     ) -> None:
-        # Any bytes are Latin-1: a name in another encoding than UTF-8 must not cost the recording.
+        # Latin-1 decodes any bytes: a file name that is not UTF-8 must not fail the upload.
         self._parser = PushMultipartParser(
             boundary.encode(),
             max_header_size=MAX_HEADER_BYTES,

@@ -1,12 +1,13 @@
 """The world of jobs, for tests beside them; its audit must be clean when a test is over."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from servers.rig import Rig
 from servers.world import METERED, SPEECH, World
+from tenuto.config import ModelSettings
 from tenuto.db.database import Database
 from tenuto.worker.engines import Engines
 
@@ -34,3 +35,16 @@ def engines(rig: Rig) -> Iterator[Engines]:
     made = Engines(rig.context, [SPEECH, METERED], rig.bell)
     yield made
     made.close()
+
+
+@pytest.fixture
+def interpreter(tmp_path: Path) -> Callable[[str], ModelSettings]:
+    """Settings whose interpreter is a shell script with these lines; the next call replaces them."""
+    script = tmp_path / "python"
+
+    def write(lines: str) -> ModelSettings:
+        script.write_text(f"#!/bin/sh\n{lines}\n")
+        script.chmod(0o700)
+        return ModelSettings(interpreter=str(script))
+
+    return write

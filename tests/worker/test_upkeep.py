@@ -7,13 +7,14 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 from msgspec.structs import replace
 
 from servers.ports import free_port
-from servers.rig import SILENCE_S, Interrupted, Rig, T
-from servers.world import LANE, METERED, OPEN, PRICE_MICROS, World, at_once
+from servers.rig import SILENCE_S, Interrupted, Rig, T, eventually
+from servers.world import LANE, METERED, OPEN, PRICE_MICROS, SPEECH, World, at_once
 from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.artifacts import operations as artifacts
@@ -23,10 +24,13 @@ from tenuto.billing.rows import CallRow, Used
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_client import Credentials, S3Location
 from tenuto.catalog import operations as catalog
-from tenuto.config import Settings
+from tenuto.catalog.rules import MAX_START_FAILURES
+from tenuto.config import ModelSettings, Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
+from tenuto.hosts.host import HostNotReady
 from tenuto.jobs.states import DEADLINE_MS
+from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
 from tenuto.worker.locks import is_held
 from tenuto.worker.upkeep import ABANDONED_CALL_S, CALLS_S, Upkeep
@@ -44,6 +48,29 @@ def look(upkeep: Upkeep, start: float, end: float, step: float = 5.0) -> None:
 
 
 # --- leases ---------------------------------------------------------------------------------------
+
+
+def test_an_engine_that_hangs_at_its_start_holds_up_no_rescue(
+    world: World, rig: Rig, interpreter: Callable[[str], ModelSettings]
+) -> None:
+    """It failed to start before, so upkeep tries it again; other workers' attempts do not wait for that."""
+    settings = replace(rig.context.settings, models={SPEECH: interpreter("exit 1")})
+    context = replace(rig.context, settings=settings)
+    world.register("worker_far", machine="elsewhere")
+    claim = rig.running("worker_far")
+    with closing(Engines(context, [SPEECH], rig.bell)) as engines:
+        for _ in range(MAX_START_FAILURES):
+            with pytest.raises(HostNotReady):
+                engines.ready(SPEECH)
+        interpreter("exec sleep 600")
+        upkeep = Upkeep(context, engines, rig.heartbeat, rig.bell)
+        rounds = threading.Thread(target=look, args=(upkeep, 1000.0, 1000.0 + SILENCE_S), daemon=True)
+        rounds.start()
+        rounds.join(20)
+        is_tried = eventually(lambda: engines.host(SPEECH).pid is not None)
+
+    assert (False, True) == (rounds.is_alive(), is_tried)
+    assert "queued" == world.state(claim.job_id)
 
 
 def test_a_silent_attempt_elsewhere_is_rescued(world: World, rig: Rig) -> None:

@@ -8,6 +8,7 @@ worker itself has seen no beat of its attempt for `silence_s` on its own monoton
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -37,7 +38,7 @@ from tenuto.worker import locks
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import ClockAgreement, Heartbeat
-from tenuto.worker.housekeeping import Auditor, Retention, Sweeper
+from tenuto.worker.housekeeping import Auditor, BackgroundThread, Retention, Sweeper
 
 LOOK_S = 0.5
 HOUSEKEEPING_S = 60.0
@@ -111,6 +112,9 @@ class Upkeep:
         self._auditor = Auditor(context)
         self.retention = Retention(context)
         self.sweeper = Sweeper(context)
+        self._starts = BackgroundThread(
+            "engine-starts", partial(log_failure, _log, "upkeep.failed", duty="engine")
+        )
         self._due = dict.fromkeys(("house", "sweep", "weigh", "calls"), 0.0)
         # MiB by engine, as last reported; replaced as a whole.
         self.weighed: dict[str, int] = {}
@@ -122,6 +126,7 @@ class Upkeep:
 
     def stop(self) -> None:
         self._stopping.set()
+        self._starts.stopping.set()  # What it loads ends with the engines.
         self._thread.join(timeout=10)
         self._auditor.thread.stop()
         self.retention.thread.stop()
@@ -304,8 +309,8 @@ class Upkeep:
         duties.do("workers", lambda: self._forget_workers(duties, now))
         duties.do("context", lambda: context.database.write(chunks.forget_final))
         duties.do("context", lambda: context.database.write(live_text.forget_final))
-        for model in self._engines.broken():
-            duties.do("engine", lambda model=model: self._try_engine(model), model=model)  # type: ignore[misc]
+        if self._engines.broken():
+            duties.do("engine", lambda: self._starts.begin(self._start_engines))
         duties.do("audit", lambda: self._auditor.look(trusts_the_clock=clocks_agree))
 
     def _expire(self, duties: "Duties", lane: str, now_ms: int) -> None:
@@ -381,6 +386,17 @@ class Upkeep:
 
         for worker in context.database.read(gone):
             duties.do("worker", lambda worker=worker: forget(*worker), worker_id=worker[0])  # type: ignore[misc]
+
+    def _start_engines(self) -> None:
+        """Try the engines that failed to start too often. A load may take ten minutes, or hang: hence the
+        thread, and as long a rest after each, in which other engines may have its memory.
+        """
+        duties = Duties()
+        for model in self._engines.broken():
+            began = time.monotonic()
+            duties.do("engine", lambda model=model: self._try_engine(model), model=model)  # type: ignore[misc]
+            if self._starts.stopping.wait(time.monotonic() - began):
+                return
 
     def _try_engine(self, model: str) -> None:
         try:

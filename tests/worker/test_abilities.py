@@ -3,9 +3,10 @@
 import json
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,27 @@ def test_what_runs_is_not_unloaded_and_the_rest_is_not_claimed(world: World, rig
         both.end(SPEECH)
         assert rung < rig.bell.rung("speech")
         assert frozenset({SPEECH, IMAGE}) == both.offered()
+
+
+def test_an_engine_that_is_loaded_early_takes_its_memory_at_once(
+    world: World, rig: Rig, interpreter: Callable[[str], ModelSettings]
+) -> None:
+    """While a warm model loads, or upkeep tries one again, no other is loaded that does not fit beside it."""
+    settings = replace(rig.context.settings, models={SPEECH: interpreter("exec sleep 600")})
+    rig.context = replace(rig.context, settings=settings)
+    with engines(rig, [SPEECH, IMAGE], limit_mib=150, expected_mib=100) as both:
+
+        def warm() -> None:
+            with suppress(HostNotReady):
+                both.warm(SPEECH)
+
+        threading.Thread(target=warm, daemon=True).start()
+        assert eventually(lambda: both.host(SPEECH).pid is not None)
+
+        assert frozenset({SPEECH}) == both.offered()
+        with pytest.raises(HostNotReady, match="no room"):
+            both.ready(IMAGE)
+        assert both.host(IMAGE).pid is None
 
 
 def test_an_engine_that_takes_more_than_all_may_is_not_offered_again(world: World, rig: Rig) -> None:

@@ -1,10 +1,18 @@
 """Models composed of others: one host of each engine, however many models and jobs use it."""
 
+import sys
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
 from msgspec.structs import replace
 
 from servers.rig import Rig
 from servers.world import World
+from tenuto.catalog.rules import MAX_START_FAILURES
+from tenuto.config import ModelSettings
 from tenuto.engines.registry import engines_of, entry_of
+from tenuto.hosts.host import HostNotReady
 from tenuto.worker.engines import Engines, missing_weights
 
 DUAL, FIRST, SECOND = "fake/dual-recognition", "fake/segment-text", "fake/word-timestamps"
@@ -33,6 +41,25 @@ def test_a_composed_model_alone_brings_its_engines(world: World, rig: Rig) -> No
         assert engines.ready(SECOND).pid is not None
     finally:
         engines.close()
+
+
+def test_a_composed_model_is_offered_again_with_its_engines(
+    world: World, rig: Rig, interpreter: Callable[[str], ModelSettings]
+) -> None:
+    """Upkeep tries what failed, and finds both engines loaded by models of their own."""
+    settings = replace(rig.context.settings, models={FIRST: interpreter("exit 1")})
+    context = replace(rig.context, settings=settings)
+    with closing(Engines(context, [DUAL, FIRST, SECOND], rig.bell)) as engines:
+        for name in (FIRST, DUAL) * MAX_START_FAILURES:
+            with pytest.raises(HostNotReady):
+                engines.ready(name)
+        engines.ready(SECOND)
+        interpreter(f'exec {sys.executable} "$@"')
+        for name in engines.broken():
+            engines.ready(name)
+
+        assert [] == engines.broken()
+        assert frozenset({DUAL, FIRST, SECOND}) == engines.offered()
 
 
 def test_eight_recognition_jobs_have_a_place(world: World, rig: Rig) -> None:

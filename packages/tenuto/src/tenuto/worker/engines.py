@@ -200,11 +200,11 @@ class Engines:
         something that the machine lacks at the moment. Cancelled: `stop` was set during the load, which
         continues for other waiters and later calls.
         """
+        if stop is None:
+            return self._loading(model).result()
         hosts = [self._hosts[engine] for engine in self._uses[model]]
         if all(host.alive for host in hosts):
             return hosts[0]
-        if stop is None:
-            return self._load(model)
         load, woken = self._loading(model), threading.Event()
         load.add_done_callback(lambda _: woken.set())
         with stop.calling(woken.set):
@@ -265,7 +265,7 @@ class Engines:
     def warm(self, model: str) -> None:
         """Load it before it is needed, if that takes no other engine's memory. Raises as `ready` does."""
         with self._lock:
-            loaded = {engine for engine, host in self._hosts.items() if host.alive}
+            loaded = {engine for engine, host in self._hosts.items() if host.alive} | self._busy()
             fits = self._memory.fits(loaded.union(self._uses[model]))
         if fits:
             self.ready(model)
@@ -337,9 +337,7 @@ class Engines:
             raise HostNotReady(f"no room for it in engine_memory_mib = {self._memory.limit_mib}")
 
     def _busy(self) -> set[str]:
-        """The engines of running attempts, and those being loaded for one.
-        That one may have been cancelled since.
-        """
+        """The engines of running attempts, and those being loaded, whether or not an attempt still waits."""
         models = {model for model, count in self._running.items() if count}.union(self._loads)
         return {engine for model in models for engine in self._uses[model]}
 

@@ -72,7 +72,8 @@ def test_a_deadline_ends_a_run_while_the_clock_is_known(
 ) -> None:
     """To the moment, or after the least that a claimed job has; a clock that jumped ends nothing (P20)."""
     claim = rig.running("worker_us", model)
-    calls = EngineCalls(rig.context, engines, claim, rig.heartbeat.watch(claim.attempt_id, cancellable=True))
+    watched = rig.heartbeat.watch(claim.attempt_id, cancellable=True)
+    calls = EngineCalls(rig.context, engines, claim, watched, lambda: None)
     left = {"a start": calls.time_left_s()}
     world.now_ms = claim.deadline_at - 7_200_000
     left["a jump to the end"] = calls.time_left_s()

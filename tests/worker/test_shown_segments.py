@@ -21,7 +21,8 @@ SOUND = pcm16_wav(bytes(480), 24_000, 1)
 
 def preview(rig: Rig, claim: Claim) -> Preview:
     watched = rig.heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
-    return Preview(EngineCalls(rig.context, Engines(rig.context, [], rig.bell), claim, watched))
+    engines = Engines(rig.context, [], rig.bell)
+    return Preview(EngineCalls(rig.context, engines, claim, watched, lambda: None))
 
 
 def saved(world: World, claim: Claim) -> list[int]:

@@ -192,7 +192,7 @@ def test_an_engine_that_waits_for_us_is_not_silent(world: World, quick: Rig) -> 
         seen.append(watched.stop.is_set())
 
     with engines_of(quick, lambda what: None) as engines, ThreadPoolExecutor(1) as pool:
-        calls = EngineCalls(quick.context, engines, claim, watched)
+        calls = EngineCalls(quick.context, engines, claim, watched, lambda: None)
         calls.run({"text": "Piece by piece.", "stream": True}, {}, show)
         was_over = not watched.is_running
         silent = pool.submit(calls.run, {"text": "[fake:segments=1] [fake:sleep=600] Then none."}, {})

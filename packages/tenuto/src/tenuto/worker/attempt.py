@@ -1,4 +1,4 @@
-"""One attempt of a job, from the claim to its end: fence, run, check, store, record, succeed.
+"""One attempt of a job, from the claim to its end: run behind the fence, check, store, record, succeed.
 
 Each possible outcome of a run leads to exactly one transition. If a transition finds that the attempt is no
 longer ours (`Stale`), the attempt just stops: another process has decided.
@@ -6,6 +6,7 @@ longer ours (`Stale`), the attempt just stops: another process has decided.
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from msgspec import Struct
 
@@ -57,11 +58,11 @@ def run(
     Returns the slot's next attempt, if there is one. Claiming it in the transaction in which this one
     succeeds saves a commit and keeps the engine busy.
     """
-    watched = heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
+    watched = heartbeat.watch(claim.attempt_id, cancellable=True)
     log = _log.bind(job_id=claim.job_id, attempt_id=claim.attempt_id, model=claim.model)
     began = time.monotonic()
     try:
-        calls = EngineCalls(context, engines, claim, watched)
+        calls = EngineCalls(context, engines, claim, watched, partial(_pass_fence, context, claim, watched))
         result = _make(calls)
         if result is None:
             return None
@@ -90,11 +91,11 @@ def _make(calls: EngineCalls) -> HostResult | None:
     claim = calls.claim
     try:
         calls.engines.ready(claim.model, calls.watched.stop)
-        if not claim.rerunnable and not _pass_fence(calls.context, claim):
-            return None
         return kinds()[claim.kind].run(calls)
     except Stale:
         raise
+    except _CancelledInTime:
+        return None
     except Exception as error:
         _end_badly(calls, error)
     finally:
@@ -130,8 +131,20 @@ def _end_badly(calls: EngineCalls, error: Exception) -> None:
             _unforeseen(context, claim, error)
 
 
-def _pass_fence(context: WorkerContext, claim: Claim) -> bool:
-    """Whether the metered call may be made; the fence is committed before the call."""
+class _CancelledInTime(Exception):
+    """The caller cancelled before the fence: the job has ended, and the metered call is not made."""
+
+
+def _pass_fence(context: WorkerContext, claim: Claim, watched: Watched) -> None:
+    """Before a metered call: commit that it is made; from then on nothing stops it.
+
+    Raises Cancelled if the attempt must stop, and _CancelledInTime.
+    """
+    if claim.rerunnable:
+        return
+    watched.cancellable = False
+    if watched.stop.is_set():
+        raise Cancelled(lost=False)
 
     def pass_fence(tx: Transaction, now_ms: int) -> bool:
         passed = lifecycle.pass_fence(tx, context.ids, claim.attempt_id, now_ms=now_ms)
@@ -140,7 +153,8 @@ def _pass_fence(context: WorkerContext, claim: Claim) -> bool:
 
     passed = write(context, pass_fence)
     failpoints.hit("fence.after_commit")
-    return passed
+    if not passed:
+        raise _CancelledInTime
 
 
 class _Settled(Struct, frozen=True):

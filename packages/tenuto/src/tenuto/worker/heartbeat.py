@@ -59,6 +59,7 @@ class Watched(Struct):
 
     attempt_id: str
     cancellable: bool
+    """False from the fence of a metered call on."""
     trusts_clock: Callable[[], bool]
     """Whether the wall clock may end it."""
     stop: Cancellation = field(default_factory=Cancellation)
@@ -124,7 +125,7 @@ class Heartbeat:
         self._listener.close()
 
     def watch(self, attempt_id: str, *, cancellable: bool) -> Watched:
-        """Report this attempt as alive until `forget`. A metered attempt is not `cancellable`."""
+        """Report this attempt as alive until `forget`."""
         watched = Watched(attempt_id, cancellable, self._trusts_clock)
         with self._lock:
             self._watched[attempt_id] = watched

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from backup.conftest import MakeService, Origin
 from servers import checker, forking
+from servers.postgres import PostgresServer
 from servers.processes import is_stopped, until
 from servers.service import TENUTO, RunningService
 from tenuto import failpoints
@@ -25,17 +26,45 @@ from tenuto.backup import restore, take
 from tenuto.backup.manifest import read_manifest
 from tenuto.backup.rows import LEFT_OUT
 from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.db import schema
+from tenuto.db import connection, schema
 from tenuto.db.database import Database
+from tenuto.db.migrations import migrate
+from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError
 from tenuto.ids import Ids
 
 Operation = dict[str, Any]
 
+SLOW = """create function slow() returns trigger language plpgsql as
+    $$ begin perform pg_sleep(2); return null; end $$;
+    create trigger slow before update on event execute function slow()"""
+
 OTHER = {"sqlite": "postgresql", "postgresql": "sqlite"}
 
 OF_ONE = pytest.mark.parametrize("origin", ["sqlite"], indirect=True)
 """For what is shown of a backup itself, which holds no trace of the database that it was taken from."""
+
+
+@OF_ONE
+def test_millions_of_rows_are_restored_to_postgresql(
+    origin: Origin, postgres_server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No limit for the statements of requests applies to one that changes every event (P21)."""
+    postgres_server.run("create database millions")
+    limit = f"statement_timeout = {connection.STATEMENT_TIMEOUT_MS}"
+    manifest = restore.verify(origin.kept)
+    with closing(open_database(postgres_server.url("millions"))) as database:
+        migrate(database, only=frozenset(manifest.migrations))
+    postgres_server.run(SLOW, "millions")
+    limited = connection._SETTINGS.replace(limit, "statement_timeout = 1000")
+    monkeypatch.setattr(connection, "_SETTINGS", limited)
+    with closing(open_database(postgres_server.url("millions"))) as database:
+        restore.fill(
+            origin.kept, manifest, database, DirectoryBlobs(tmp_path / "blobs"), tell=lambda line: None
+        )
+        events = database.read(lambda tx: schema.count_rows(tx, "event"))
+
+    assert manifest.tables["event"].rows == events > 0
 
 
 def test_a_backup_under_load_is_restored_elsewhere(

@@ -25,6 +25,7 @@ from tenuto.db.connection_errors import describe
 from tenuto.db.database import Asking, Database, Deferred, Row, Transaction
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
+from tenuto.db.postgres import PostgresDatabase
 from tenuto.errors import OperatorError, Unavailable
 
 _numbers = itertools.count(1)
@@ -371,6 +372,32 @@ def test_a_migration_that_collides_with_requests_finds_a_gap(
     migrating.join(30)
 
     assert ["0001_later"] == applied
+
+
+def test_a_migration_of_millions_of_rows_is_applied(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the server's limit for a statement nor our own patience with the server ends it, and another
+    process that starts meanwhile waits for it (P21).
+    """
+    limit = f"statement_timeout = {connection.STATEMENT_TIMEOUT_MS}"
+    limited = connection._SETTINGS.replace(limit, "statement_timeout = 500")
+    monkeypatch.setattr(connection, "_SETTINGS", limited)
+    monkeypatch.setattr(PostgresDatabase._connect, "__defaults__", (connection.LOCK_TIMEOUT_MS, 500))
+    (tmp_path / "0001_later.sql").write_text("create table later (id bigint);\nselect pg_sleep(2);\n")
+    applied: list[list[str]] = []
+
+    def apply() -> None:
+        with closing(open_database(url)) as database:
+            applied.append(migrate(database, folder=tmp_path))
+
+    threads = [threading.Thread(target=apply) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+    assert [[], ["0001_later"]] == sorted(applied)
 
 
 def test_a_lock_is_not_waited_for_for_ever(url: str, notes: Database) -> None:

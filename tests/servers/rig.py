@@ -53,6 +53,10 @@ class Interrupted:
         self._check()
         return self.real.write(operation)
 
+    def write_long(self, operation: Callable[[Transaction], T]) -> T:
+        self._check()
+        return self.real.write_long(operation)
+
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
         self._check()
         return await self.real.read_async(operation)

@@ -106,7 +106,7 @@ def refuse_others(database: Database, manifest: Manifest, *, resumed: bool) -> N
     if not resumed:
         if database.read(lambda tx: schema.tables(tx, database.dialect)):
             raise OperatorError("the database is not empty; a backup is restored into a database of its own")
-    elif not database.read(
+    elif not database.snapshot(
         lambda tx: (
             rows.is_empty(tx, database.dialect) or rows.are_loaded(tx, database.dialect, manifest.tables)
         )
@@ -131,7 +131,7 @@ def fill(folder: Path, manifest: Manifest, database: Database, blobs: BlobStore,
     if database.read(lambda tx: rows.is_empty(tx, database.dialect)):
         failpoints.hit("restore.before_rows")
         try:
-            database.write(lambda tx: _load(tx, database.dialect, folder, manifest))
+            database.write_long(lambda tx: _load(tx, database.dialect, folder, manifest))
         except ConstraintFailed as error:
             raise OperatorError(f"the backup is damaged: its rows do not fit together ({error})") from error
         failpoints.hit("restore.after_rows")

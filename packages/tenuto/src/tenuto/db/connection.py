@@ -35,6 +35,8 @@ IDLE_IN_TRANSACTION_TIMEOUT_MS = 10_000
 ANSWER_TIMEOUT_MS = 30_000
 # A snapshot's statements may take long, and so may its reader between one result and the next statement.
 SNAPSHOT_ANSWER_TIMEOUT_MS = 600_000
+# With millions of jobs, a statement of a migration or a restore may take hours.
+LONG_ANSWER_TIMEOUT_MS = 24 * 3600 * 1000
 PREPARED_LIMIT = 2_000
 
 CONNECT_TIMEOUT_S = 5
@@ -84,6 +86,7 @@ _SNAPSHOT = (
     f"set local statement_timeout = {SNAPSHOT_ANSWER_TIMEOUT_MS}",
     f"set local idle_in_transaction_session_timeout = {SNAPSHOT_ANSWER_TIMEOUT_MS}",
 )
+_LONG = ("begin", "set local statement_timeout = 0", _SNAPSHOT[-1])
 
 
 class ConnectionLost(Exception):
@@ -171,6 +174,11 @@ class Connection:
     def write(self, operation: Callable[[Transaction], T]) -> T:
         """One operation as one transaction."""
         with self.transaction() as tx:
+            return operation(tx)
+
+    def write_long(self, operation: Callable[[Transaction], T]) -> T:
+        """The same, however long a statement takes; the connection's answer timeout must allow that."""
+        with self.transaction(_LONG) as tx:
             return operation(tx)
 
     def snapshot(self, operation: Callable[[Transaction], T]) -> T:

@@ -127,6 +127,11 @@ class Database(Protocol):
         connection broke during COMMIT it may be, so callers repeat with the same idempotency key.
         """
 
+    def write_long(self, operation: Callable[[Transaction], T]) -> T:
+        """`write` without a time limit, for a migration or a restore. It is not repeated: Collided is raised
+        at once, and a lost connection is Unavailable.
+        """
+
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
         """`read` for the event loop."""
 

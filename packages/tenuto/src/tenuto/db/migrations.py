@@ -33,7 +33,8 @@ _COLLISION_PATIENCE_S = 120.0
 _COLLISION_PAUSE_S = 0.5
 _HAS_TABLE: dict[Dialect, str] = {
     "sqlite": "select name from sqlite_master where name = 'migration'",
-    "postgresql": "select tablename from pg_tables where tablename = 'migration'",
+    "postgresql": "select tablename from pg_tables"
+    " where tablename = 'migration' and schemaname = current_schema()",
 }
 # The time is by the database's own clock, in milliseconds: nothing depends on it.
 _RECORD: dict[Dialect, str] = {
@@ -61,11 +62,11 @@ def migrate(
     file has changed since it was applied. Two processes may call it at once: one waits for the other.
     """
     known = load(folder or files("tenuto.db") / "migrations")
-    database.write(lambda tx: _prepare(tx, database.dialect))
-    check(known, database.read(applied))
+    done = _done(database)
+    check(known, done)
     names = []
     for migration in known:
-        if only is not None and migration.name not in only:
+        if migration.name in done or (only is not None and migration.name not in only):
             continue
         if _applied(database, migration):
             names.append(migration.name)
@@ -81,8 +82,7 @@ def shipped() -> list[Migration]:
 def pending(database: Database, *, folder: Traversable | None = None) -> list[str]:
     """The names that `migrate` would apply, without applying them; the same errors."""
     known = load(folder or files("tenuto.db") / "migrations")
-    look = _HAS_TABLE[database.dialect]
-    done = database.read(lambda tx: applied(tx) if tx.one(look) else {})
+    done = _done(database)
     check(known, done)
     return [migration.name for migration in known if migration.name not in done]
 
@@ -137,12 +137,10 @@ def check(known: list[Migration], applied: dict[str, str]) -> None:
             raise OperatorError(f"The migration {name!r} has changed since it was applied to this database.")
 
 
-def _prepare(tx: Transaction, dialect: Dialect) -> None:
-    _lock(tx, dialect)
-    tx.run(
-        "create table if not exists migration"
-        " (name text primary key, sha256 text not null, applied_at bigint not null)"
-    )
+def _done(database: Database) -> dict[str, str]:
+    """`applied`, of a database that may still be empty."""
+    look = _HAS_TABLE[database.dialect]
+    return database.read(lambda tx: applied(tx) if tx.one(look) else {})
 
 
 def _applied(database: Database, migration: Migration) -> bool:
@@ -153,7 +151,7 @@ def _applied(database: Database, migration: Migration) -> bool:
     until = time.monotonic() + _COLLISION_PATIENCE_S
     while True:
         try:
-            return database.write(lambda tx: _apply(tx, database.dialect, migration))
+            return database.write_long(lambda tx: _apply(tx, database.dialect, migration))
         except Collided:
             if time.monotonic() >= until:
                 raise
@@ -163,6 +161,10 @@ def _applied(database: Database, migration: Migration) -> bool:
 def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:
     """True when it was applied, false when another process has done it."""
     _lock(tx, dialect)
+    tx.run(
+        "create table if not exists migration"
+        " (name text primary key, sha256 text not null, applied_at bigint not null)"
+    )
     if tx.one("select name from migration where name = :name", name=migration.name):
         return False
     if dialect == "sqlite":
@@ -178,11 +180,11 @@ def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:
 
 
 def _lock(tx: Transaction, dialect: Dialect) -> None:
-    """Wait for other migrations to end; SQLite's writer has the lock already."""
+    """Wait for other migrations to end, however long they take; SQLite's writer has the lock already."""
     if dialect == "postgresql":
-        tx.run(f"set local lock_timeout = '{_LOCK_WAIT}'")
-        tx.run("set local statement_timeout = 0")
+        tx.run("set local lock_timeout = 0")
         tx.all("select pg_advisory_xact_lock(:number)", number=_ADVISORY_LOCK)
+        tx.run(f"set local lock_timeout = '{_LOCK_WAIT}'")
 
 
 LOOK_S = 1.0

@@ -8,8 +8,8 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar
 from zlib import crc32
@@ -20,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tenuto.db.connection import (
     ANSWER_TIMEOUT_MS,
     LOCK_TIMEOUT_MS,
+    LONG_ANSWER_TIMEOUT_MS,
     SNAPSHOT_ANSWER_TIMEOUT_MS,
     Collision,
     Connection,
@@ -104,21 +105,18 @@ class PostgresDatabase:
         return result
 
     def snapshot(self, operation: Callable[[Transaction], T]) -> T:
-        if self._closed:
-            raise Unavailable("The database is closed.")
-        connection = self._connect(answer_timeout_ms=SNAPSHOT_ANSWER_TIMEOUT_MS)
-        try:
+        with self._own_connection(SNAPSHOT_ANSWER_TIMEOUT_MS) as connection:
             return connection.snapshot(operation)
-        except (Collision, ConnectionLost) as error:
-            raise _unavailable(AWAY, error) from error
-        finally:
-            connection.close()
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         pending = Pending(operation)
         self._submit(pending, is_write=True)
         result: T = pending.wait()
         return result
+
+    def write_long(self, operation: Callable[[Transaction], T]) -> T:
+        with self._own_connection(LONG_ANSWER_TIMEOUT_MS) as connection:
+            return connection.write_long(operation)
 
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
         pending = Pending(operation, asyncio.get_running_loop())
@@ -165,6 +163,21 @@ class PostgresDatabase:
         for thread in self._threads:
             thread.join(CLOSE_S)
         self._notices.close()
+
+    @contextmanager
+    def _own_connection(self, answer_timeout_ms: int) -> Iterator[Connection]:
+        """A connection for one long operation."""
+        if self._closed:
+            raise Unavailable("The database is closed.")
+        connection = self._connect(answer_timeout_ms=answer_timeout_ms)
+        try:
+            yield connection
+        except Collision as error:
+            raise Collided(COLLIDING) from error
+        except ConnectionLost as error:
+            raise _unavailable(AWAY, error) from error
+        finally:
+            connection.close()
 
     def _groups_of(self, account_id: str) -> "Groups":
         return self._groups[crc32(account_id.encode()) % GROUPS]

@@ -174,6 +174,9 @@ class SqliteDatabase:
         result: T = pending.wait()
         return result
 
+    def write_long(self, operation: Callable[[Transaction], T]) -> T:
+        return self.write(operation)
+
     async def read_async(self, operation: Callable[[Transaction], T]) -> T:
         """Runs at once in the loop's thread: a short read takes less time than handing it over would."""
         return self.read(operation)

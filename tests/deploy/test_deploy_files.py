@@ -85,6 +85,28 @@ def test_units_are_what_systemd_takes_and_expose_little(unit: Path, tmp_path: Pa
     assert len(UNITS) - 1 == len(beside)
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_let_decoders_be_confined(unit: Path) -> None:
+    """The system calls with which a process gives up its rights are allowed, also by systemd 252, whose
+    @system-service lacks them (P12).
+    """
+    program = shutil.which("systemd-analyze")
+    if program is None or "migrate" in unit.name:
+        pytest.skip("no systemd-analyze here, or nothing to decode")
+    listed = subprocess.run([program, "syscall-filter"], capture_output=True, text=True, check=True).stdout
+    groups = {
+        lines[0]: {line.strip() for line in lines[1:]}
+        for lines in (group.splitlines() for group in re.split(r"\n(?=@)", "\n" + listed)[1:])
+    }
+    filters = re.findall(r"^SystemCallFilter=(.*)$", unit.read_text("utf-8"), re.MULTILINE)
+    allowed = {name for line in filters for name in line.split()}
+    while named := allowed & groups.keys():
+        allowed = (allowed - named).union(*(groups[name] for name in named))
+
+    assert {"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp"} <= allowed
+    assert {"accept4", "openat", "clone3"} <= allowed
+
+
 def test_the_operators_commands_see_what_the_service_sees(tmp_path: Path) -> None:
     """`tenuto-admin` of the guide has the unit's variables and the file of secrets; setpriv is not run."""
     guide = (ROOT / "docs" / "operations" / "systemd.md").read_text("utf-8")

@@ -141,7 +141,8 @@ def chart_object(one: dict[str, Any]) -> tuple[tuple[str, str], dict[str, Any]]:
 
 def containers(one: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Those of a Deployment or a Job."""
-    yield from one.get("spec", {}).get("template", {}).get("spec", {}).get("containers", [])
+    pod = one.get("spec", {}).get("template", {}).get("spec", {})
+    yield from [*pod.get("initContainers", []), *pod.get("containers", [])]
 
 
 def digests_of(objects: list[dict[str, Any]]) -> Iterator[str]:

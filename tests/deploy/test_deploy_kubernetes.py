@@ -64,18 +64,32 @@ def test_what_kustomize_makes_of_them_is_sound() -> None:
 def test_every_pod_asks_for_little_and_may_do_less() -> None:
     """No root, no capability, nothing to write on, a limit of memory; secrets by reference alone."""
     for name, pod in pods():
-        [container] = pod["containers"]
-
         assert pod["securityContext"]["runAsNonRoot"], name
-        assert {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        } == container["securityContext"], name
-        assert {"requests", "limits"} == set(container["resources"]), name
-        assert not [
-            each for each in container.get("env", []) if "value" in each and each["name"] != "TENUTO_CONFIG"
-        ], name
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+            assert {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            } == container["securityContext"], name
+            assert {"requests", "limits"} == set(container["resources"]), name
+            assert not [
+                each
+                for each in container.get("env", [])
+                if "value" in each and each["name"] != "TENUTO_CONFIG"
+            ], name
+
+
+def test_workers_start_once_their_weights_are_there() -> None:
+    """The Job takes minutes; without weights, a worker is ready, and offers nothing until it is restarted."""
+    for name, pod in pods():
+        [container] = pod["containers"]
+        if "worker" in container["args"]:
+            [first] = pod["initContainers"]
+            mounts = {mount["mountPath"]: mount for mount in first["volumeMounts"]}
+
+            assert container["args"][-1].split(",") == first["args"], name
+            assert 'until tenuto models pull "$@"; do' in first["command"][2], name
+            assert mounts["/var/cache/tenuto"]["readOnly"], name
 
 
 def test_no_pod_gets_variables_that_are_no_settings() -> None:

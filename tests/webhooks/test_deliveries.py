@@ -1,10 +1,12 @@
 """What becomes of messages over days, and who goes first: the operations on both databases."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from servers.receiver import Receiver
 from servers.rig import Rig
 from servers.world import METERED, World, wait_until_somebody_waits
 from tenuto.accounts.restrictions import Caller
+from tenuto.db.sql import statements
 from tenuto.errors import InvalidRequest, NotFound
 from tenuto.webhooks import operations as webhooks
 from tenuto.webhooks import rules, sending
@@ -26,6 +29,7 @@ from tenuto.worker.webhook_sender import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT, 
 
 EVENTS = ["job.succeeded", "job.failed", "job.recovery_required"]
 SENDER = "worker_that_sends"
+GUIDE = Path(__file__).parents[2] / "docs" / "operations" / "backup.md"
 
 
 def made(world: World, caller: Caller, url: str = "https://a.example/") -> str:
@@ -158,6 +162,30 @@ def test_a_job_that_waits_for_the_operator_is_a_message(world: World) -> None:
         body["data"]["state"],
     )
     assert [outgoing.message_id] == [row.message_id for row in rows]
+
+
+def test_a_dump_that_is_loaded_elsewhere_loses_no_message(world: World) -> None:
+    """The guide's statements keep what had not been sent, and nothing is sent twice (P21)."""
+    [script] = re.findall(r"```sql\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    become_sender(world)
+    jobs = []
+    for key in ("sent", "unsent"):
+        jobs.append(world.submit(caller, key).job_id)
+        claim = world.claim()
+        assert claim is not None
+        world.finish(claim.attempt_id)
+        while key == "sent" and make(world)[0]:
+            pass
+    for statement in statements(script):
+        world.run(statement)
+    become_sender(world)
+    while make(world)[0]:
+        pass
+    rows, _ = world.read(lambda tx: webhooks.deliveries(tx, caller, webhook_id, after=None, limit=9))
+
+    assert sorted(jobs) == sorted(row.message_id.rpartition("_")[0] for row in rows)
 
 
 def test_a_sender_that_was_replaced_makes_nothing(world: World) -> None:

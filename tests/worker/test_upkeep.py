@@ -16,7 +16,7 @@ from servers.ports import free_port
 from servers.rig import SILENCE_S, Interrupted, Rig, T, eventually
 from servers.world import LANE, METERED, OPEN, PRICE_MICROS, SPEECH, World, at_once
 from tenuto import failpoints
-from tenuto.artifacts import backups
+from tenuto.artifacts import backups, erasure
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS, SWEEP_EVERY_MS
 from tenuto.billing import calls
@@ -475,6 +475,23 @@ def test_one_worker_of_all_looks_for_orphans(world: World, rig: Rig) -> None:
     swept(rig.upkeep("worker_b"), time.monotonic())
 
     assert (set(), {second}, set()) == (first, within_the_hour, there(rig))
+
+
+def test_all_that_was_erased_during_a_backup_is_removed_after_it(world: World, rig: Rig) -> None:
+    """Not two hundred blobs a minute: with retention, a long backup may hold back a hundred thousand."""
+    world.write(lambda tx: backups.begin(tx, "backup_long", now_ms=world.now_ms))
+    written = [rig.context.blobs.write(world.ids.new("blob"), b"erased") for _ in range(450)]
+    for blob in written:
+        world.write(lambda tx, blob=blob: artifacts.add_blob(tx, blob, now_ms=world.now_ms))  # type: ignore[misc]
+    erased = [blob.blob_id for blob in written]
+    world.write(lambda tx: erasure.condemn(tx, erased, now_ms=world.now_ms))
+    upkeep = rig.upkeep()
+    swept(upkeep, 0.0)
+    during = there(rig)
+    world.write(lambda tx: backups.end(tx, "backup_long"))
+    swept(upkeep, 60.0)
+
+    assert (set(erased), set()) == (during, there(rig))
 
 
 def test_a_worker_that_is_long_away_is_forgotten(world: World, rig: Rig) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.erasure import remove
-from tenuto.artifacts.operations import ORPHAN_AGE_MS
+from tenuto.artifacts.operations import ORPHAN_AGE_MS, SWEEP_BATCH
 from tenuto.errors import ArtifactUnavailable, Unavailable
 from tenuto.jobs import audit, erasure
 from tenuto.jobs.audit import Report, runs
@@ -113,7 +113,7 @@ class Sweeper:
 
     def remove(self) -> None:
         """Remove only what was condemned; a sweep that is running ends with that anyway."""
-        self.thread.begin(lambda: remove_condemned(self._context))
+        self.thread.begin(self._remove)
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, Unavailable | ArtifactUnavailable):
@@ -128,7 +128,12 @@ class Sweeper:
             self._condemn_rowless(now_ms)
             self._condemn_orphans(now_ms)
         failpoints.hit("sweep.after_condemn")
-        remove_condemned(context)
+        self._remove()
+
+    def _remove(self) -> None:
+        pace = Pace(self.thread.stopping)
+        while not pace.is_enough() and remove_condemned(self._context):
+            pass
 
     def _condemn_rowless(self, now_ms: int) -> None:
         """Condemn bytes whose writer died before it could record them."""
@@ -157,12 +162,15 @@ class Sweeper:
             after = last
 
 
-def remove_condemned(context: WorkerContext) -> None:
-    """Remove what a sweep condemned, and what was erased but could not be removed at once."""
+def remove_condemned(context: WorkerContext) -> bool:
+    """Remove some of what a sweep condemned, and of what was erased but could not be removed at once, as
+    during a backup. Returns whether there may be more that can be removed now.
+    """
     condemned = context.database.read(artifacts.condemned)
     stuck = _remove(context, condemned)
     if len(condemned) > stuck:
         _log.info("blobs.swept", count=len(condemned) - stuck)
+    return len(condemned) == SWEEP_BATCH and not stuck
 
 
 class Auditor:

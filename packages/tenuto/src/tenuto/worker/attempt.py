@@ -136,11 +136,11 @@ class _CancelledInTime(Exception):
 
 
 def _pass_fence(context: WorkerContext, claim: Claim, watched: Watched) -> None:
-    """Before a metered call: commit that it is made; from then on nothing stops it.
+    """Before the first metered call of an attempt: commit that it is made; from then on nothing stops it.
 
     Raises Cancelled if the attempt must stop, and _CancelledInTime.
     """
-    if claim.rerunnable:
+    if claim.rerunnable or not watched.cancellable:
         return
     watched.cancellable = False
     if watched.stop.is_set():

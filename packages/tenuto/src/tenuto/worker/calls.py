@@ -11,7 +11,6 @@ from typing import Any
 from msgspec import Struct, field
 
 from tenuto import failpoints
-from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import HostResult
 from tenuto.jobs.queue import Claim
 from tenuto.worker.context import WorkerContext
@@ -41,7 +40,7 @@ class EngineCalls(Struct, frozen=True):
     claim: Claim
     watched: Watched
     pass_fence: Callable[[], None]
-    """Called once, when the first run has its turn and its engine: a job that waits has called nothing."""
+    """Called when a run has its turn and its engine: a job that waits has called nothing."""
     numbers: Iterator[int] = field(default_factory=itertools.count)
     """Of its runs. An engine may pass a run's id to an upstream, which answers the same id the same way."""
 
@@ -67,7 +66,9 @@ class EngineCalls(Struct, frozen=True):
 
         name, number = model or claim.model, next(self.numbers)
         with self.engines.sharing(name, watched, is_alone=claim.is_suspect):
-            host = self._host(name, is_first=number == 0)
+            host = self.engines.ready(name, watched.stop)
+            self.pass_fence()
+            failpoints.hit("engine.before_call")
             try:
                 result = host.run(
                     parameters,
@@ -84,14 +85,6 @@ class EngineCalls(Struct, frozen=True):
                 watched.run_pauses()
         failpoints.hit("engine.after_call")
         return result
-
-    def _host(self, model: str, *, is_first: bool) -> ChildHost:
-        """The loaded engine for a run that is made now."""
-        host = self.engines.ready(model, self.watched.stop)
-        if is_first:
-            self.pass_fence()
-        failpoints.hit("engine.before_call")
-        return host
 
     def time_left_s(self) -> float:
         """Seconds until the job's deadline on the wall clock; a jump of that clock never ends a job."""

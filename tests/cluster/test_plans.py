@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from msgspec import structs
@@ -29,6 +31,7 @@ from tenuto.db.opening import open_database
 from tenuto.db.sqlite import SqliteTransaction
 from tenuto.ids import Ids
 from tenuto.jobs import audio_segments, audit, chunks, erasure, lifecycle, live_text, queue, read, usage
+from tenuto.jobs import store as jobs
 from tenuto.jobs.audit import runs
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.search import EVERYTHING
@@ -44,6 +47,7 @@ COUNTED = WAITING // ACCOUNTS + PAGES
 LISTS, TRIED = 10, 5
 """So often PostgreSQL plans a prepared statement for its parameters before it may keep a plan."""
 
+T = TypeVar("T")
 DAY = datetime.date(2020, 2, 29)
 ENDS = "finish a job"
 """Done once; it comes last."""
@@ -223,6 +227,9 @@ OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
     "the retention, with nothing old": _look(
         lambda tx, big: erasure.retain_jobs(tx, ended_before=1, now_ms=big.world.now_ms)
     ),
+    "whether an open job needs an input": _look(
+        lambda tx, big: jobs.is_needed(tx, big.caller.account_id, big.ids.new("artifact"))
+    ),
     "what was condemned": _look(lambda tx, big: artifacts.condemned(tx)),
     "whether models are callable": _look(lambda tx, big: catalog.reasons(tx, sorted(EVERY_MODEL), away=())),
     ENDS: _finish,
@@ -337,22 +344,39 @@ def test_a_queue_that_is_nearly_all_of_a_table_is_not_read(
     assert [] == [plan.line() for plan in plans if plan.pages > PAGES]
 
 
-def test_a_claim_on_sqlite_passes_over_no_accounts_queue(tmp_path: Path) -> None:
-    """It steps from one waiting account to the next, however many jobs each has, as SQLite counts steps."""
-    url = f"sqlite:///{tmp_path}/tenuto.db"
-    database = open_database(url)
+def _steps_on_sqlite(world: World, operation: Callable[[Transaction], T]) -> tuple[int, T]:
+    """How many steps of SQLite's an operation takes, and its answer."""
+    steps = itertools.count()
+    with closing(sqlite3.connect(world.folder / "tenuto.db", isolation_level=None)) as file:
+        file.row_factory = sqlite3.Row
+        file.execute("select id from job limit 1")  # It reads the schema, which takes steps of its own.
+        file.set_progress_handler(lambda: next(steps) < 0, 1)
+        answer = operation(SqliteTransaction(file))
+        file.set_progress_handler(None, 1)
+    return next(steps), answer
+
+
+@pytest.fixture
+def on_sqlite(tmp_path: Path) -> Iterator[World]:
+    """A world in a file, with a worker."""
+    database = open_database(f"sqlite:///{tmp_path}/tenuto.db")
     migrations.migrate(database)
     world = World(database, tmp_path, now_ms=time.time_ns() // 1_000_000)
     world.slots(2)
     world.register("worker_a")
+    yield world
+    database.close()
+
+
+def test_a_claim_on_sqlite_passes_over_no_accounts_queue(on_sqlite: World) -> None:
+    """It steps from one waiting account to the next, however many jobs each has, as SQLite counts steps."""
+    world = on_sqlite
     waiting = [world.submit(world.caller(10**9), "waits", model=SPEECH).job_id for _ in range(2)]
-    grown.copy(url, waiting, WAITING)
-    steps = itertools.count()
-    with closing(sqlite3.connect(tmp_path / "tenuto.db", isolation_level=None)) as file:
-        file.row_factory = sqlite3.Row
-        file.set_progress_handler(lambda: next(steps) < 0, 1)
-        claim = queue.claim(
-            SqliteTransaction(file),
+    grown.copy(f"sqlite:///{world.folder}/tenuto.db", waiting, WAITING)
+
+    def claim(tx: Transaction) -> Claim | None:
+        return queue.claim(
+            tx,
             Ids(lambda: world.now_ms),
             worker_id="worker_a",
             lane=LANE,
@@ -360,7 +384,24 @@ def test_a_claim_on_sqlite_passes_over_no_accounts_queue(tmp_path: Path) -> None
             models=frozenset({SPEECH}),
             now_ms=world.now_ms,
         )
-    database.close()
 
-    assert claim is not None
-    assert next(steps) < WAITING
+    steps, claimed = _steps_on_sqlite(world, claim)
+
+    assert claimed is not None
+    assert steps < WAITING
+
+
+def test_an_erasure_on_sqlite_reads_no_queue_of_jobs_with_inputs(on_sqlite: World) -> None:
+    """Whether an open job needs an input is looked up, however many of them have inputs (P14)."""
+    world, caller = on_sqlite, on_sqlite.caller(10**9)
+    waiting = world.submit(caller, "waits").job_id
+    needed, other = world.ids.new("artifact"), world.ids.new("artifact")
+    world.run("update job set input_artifact_ids = :named", named=f'["{needed}"]')
+    grown.copy(f"sqlite:///{world.folder}/tenuto.db", [waiting], WAITING)
+
+    for artifact_id in (needed, other):
+        look = partial(jobs.is_needed, account_id=caller.account_id, artifact_id=artifact_id)
+        steps, is_needed = _steps_on_sqlite(world, look)
+
+        assert (artifact_id == needed) == is_needed
+        assert steps < PAGES

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from tenuto.accounts.restrictions import Caller
 from tenuto.artifacts import erasure as artifacts
 from tenuto.artifacts.rows import HeldArtifactRow
-from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import InvalidRequest, ModelNotAllowed, NotFound
 from tenuto.jobs import read_store, store
@@ -66,11 +65,7 @@ def _erase_artifact(tx: Transaction, artifact: HeldArtifactRow, *, account_id: s
     if artifact.job_id is not None:
         for blob_id in blob_ids:
             store.forget_blob(tx, artifact.job_id, blob_id)
-    elif any(
-        store.is_needed(tx, account_id, kind.name, artifact_id)
-        for kind in kinds().values()
-        if kind.takes_inputs
-    ):
+    elif store.is_needed(tx, account_id, artifact_id):
         raise InvalidRequest(
             message="a job that has not ended needs this input; cancel it or wait until it has ended",
             param="artifact_id",

@@ -349,28 +349,18 @@ def remove_live_text(tx: Transaction, job_id: str) -> None:
     tx.run("delete from live_text where job_id = :job_id", job_id=job_id)
 
 
-def is_needed(tx: Transaction, account_id: str, lane: str, artifact_id: str) -> bool:
-    """Whether an open job of the account has this input. Each state is looked up by an index of its own.
+def is_needed(tx: Transaction, account_id: str, artifact_id: str) -> bool:
+    """Whether an open job of the account has this input, which is its only one: a look-up in an index.
 
     One statement, so that it sees one moment: between two, a job could move to where the first has already
     looked.
     """
     row = tx.one(
-        """select 1 as one from (
-               select id from (
-                   select id from job where state = 'queued' and lane = :lane and account_id = :account_id
-                     and input_artifact_ids like :like limit 1) as queued
-               union all
-               select id from (
-                   select j.id from slot s join job j on j.id = s.job_id
-                   where j.account_id = :account_id and j.input_artifact_ids like :like limit 1) as running
-               union all
-               select id from (
-                   select id from job where state = 'recovery_required' and account_id = :account_id
-                     and input_artifact_ids like :like limit 1) as waiting) as open limit 1""",
-        lane=lane,
+        """select 1 as one from job
+           where account_id = :account_id and input_artifact_ids = :named and finished_at is null
+             and input_artifact_ids <> '[]' limit 1""",
         account_id=account_id,
-        like=f"%{artifact_id}%",
+        named=f'["{artifact_id}"]',
     )
     return row is not None
 

@@ -145,3 +145,17 @@ def test_the_noted_room_is_an_accounts_own(world: World, databases: list[Databas
     rows = world.all("select account_id, lane, room from queue_room")
     noted = {(row["account_id"], row["lane"]): row["room"] for row in rows}
     assert {(caller.account_id, LANE): 10 for caller in callers} == noted
+
+
+@pytest.mark.parametrize("before", [20_000, 10 * SHARES])
+def test_a_lower_limit_holds_from_the_first_submission_on(
+    world: World, databases: list[Database], before: int
+) -> None:
+    """What was noted under a higher limit does not count under the new one, of whatever size (P14)."""
+    caller = world.caller(FREE_CALLER_MICROS)
+    higher = Process(databases[0], world, caller, before)
+    assert higher.submit() and higher.submit()
+    lowered = Process(databases[1], world, caller, 2)
+    lowered.flood(1)
+
+    assert (2, 0) == (queued(world), lowered.accepted)

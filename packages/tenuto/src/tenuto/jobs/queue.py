@@ -255,7 +255,8 @@ def depths(tx: Transaction, lanes: list[str]) -> dict[str, dict[str, int]]:
 # The limit is exact across all API processes: a submission locks the account's row before it counts, and
 # holds it until its job is stored, so no two decide at the same time. The cost of a count grows with the
 # queue. So each count notes in `queue_room` a share of the free capacity, and that many submissions are
-# accepted without a count. The share shrinks as the queue fills, and the last submissions are each counted.
+# accepted without a count, as long as the limit stays the same. The share shrinks as the queue fills, and the
+# last submissions are each counted.
 # A job that leaves the queue only makes the free capacity larger than noted.
 
 LONG_QUEUE = 500
@@ -337,7 +338,7 @@ class Quota(Struct, frozen=True):
         if left <= 0:
             raise QueueFull(self.account_id, self.lane, self.limit)
         if left >= SHARES:
-            store.note_free_quota(self.tx, self.account_id, self.lane, left // SHARES)
+            store.note_free_quota(self.tx, self.account_id, self.lane, self.limit, left // SHARES)
 
 
 def lock_account(tx: Transaction, account_id: str) -> None:
@@ -354,4 +355,4 @@ def ask_quota(tx: Transaction, account_id: str, lane: str, *, limit: int, was_fu
         return Quota(tx, account_id, lane, limit, None)
     # A concurrent submission waits here until the other's job can be counted.
     store.lock_account(tx, account_id)
-    return Quota(tx, account_id, lane, limit, store.take_noted_quota(tx, account_id, lane))
+    return Quota(tx, account_id, lane, limit, store.take_noted_quota(tx, account_id, lane, limit))

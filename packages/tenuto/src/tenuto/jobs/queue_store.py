@@ -250,23 +250,26 @@ def lock_account(tx: Transaction, account_id: str) -> None:
     tx.ask("select id from account where id = :id for no key update", id=account_id)
 
 
-def take_noted_quota(tx: Transaction, account_id: str, lane: str) -> Deferred:
-    """Take one noted place; no row is changed when none is left."""
+def take_noted_quota(tx: Transaction, account_id: str, lane: str, limit: int) -> Deferred:
+    """Take one place that was noted under this limit; no row is changed when none is left."""
     return tx.ask(
         """update queue_room set room = room - 1
-           where account_id = :account_id and lane = :lane and room > 0""",
+           where account_id = :account_id and lane = :lane and room > 0 and noted_limit = :limit""",
         account_id=account_id,
         lane=lane,
+        limit=limit,
     )
 
 
-def note_free_quota(tx: Transaction, account_id: str, lane: str, room: int) -> None:
+def note_free_quota(tx: Transaction, account_id: str, lane: str, limit: int, room: int) -> None:
     tx.do(
-        """insert into queue_room (account_id, lane, room) values (:account_id, :lane, :room)
-           on conflict (account_id, lane) do update set room = :room""",
+        """insert into queue_room (account_id, lane, room, noted_limit)
+           values (:account_id, :lane, :room, :limit)
+           on conflict (account_id, lane) do update set room = :room, noted_limit = :limit""",
         account_id=account_id,
         lane=lane,
         room=room,
+        limit=limit,
     )
 
 

@@ -115,6 +115,21 @@ def test_every_failing_line_of_doctor_ends_with_its_remedy(operator: Operator, t
     assert 0 == operator("admin", "doctor", engines="fake").returncode
 
 
+def test_doctor_continues_after_a_database_that_this_user_may_not_write(operator: Operator) -> None:
+    """That is one line of its own, and the other checks have theirs."""
+    operator("admin", "accounts", "create", "me")
+    turn = operator.folder / "tenuto.db.turn"
+    turn.unlink()
+    turn.mkdir()
+    done = operator("admin", "doctor", engines="fake")
+    failing = [line for line in done.stdout.splitlines() if line.startswith("FAIL")]
+
+    assert 1 == done.returncode
+    assert 1 == len(failing)
+    assert failing[0].endswith("tenuto.db.turn' → let this user write to the data folder")
+    assert "ok    decoders: " in done.stdout
+
+
 def test_doctor_leaves_the_database_as_it_is(operator: Operator, empty_database_url: str) -> None:
     """Where there is none it makes none, so that a restore and a move still find an empty place; who waits
     for migrations is told the command that applies them.

@@ -130,3 +130,13 @@ def test_a_large_model_may_be_offloaded(draw: Draw) -> None:
         "enable_model_cpu_offload"
     )
     assert [] == drawing.calls("to")
+
+
+@pytest.mark.parametrize("prompt", ["[oom]", "[cancelled]"])
+def test_no_part_of_an_offloaded_model_stays_on_the_gpu_after_a_failure(draw: Draw, prompt: str) -> None:
+    """A pipeline frees it only at the end of a call; the next one would find too little memory."""
+    drawing = draw("diffusers", "ZImagePipeline", 'options.offload = "model"\noptions.device = "cuda:1"')
+    with pytest.raises((Cancelled, EngineFailed)):
+        drawing.draw(prompt, num_inference_steps=100, on_step=drawing.cancel)
+
+    assert 1 == len(drawing.calls("maybe_free_model_hooks"))

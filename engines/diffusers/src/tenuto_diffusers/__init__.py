@@ -64,16 +64,24 @@ class DiffusersEngine:
         told = self._doubts(str(run.parameters["prompt"]))
         run.check_cancelled()
         try:
-            with warnings.catch_warnings(), self._torch.inference_mode():
-                warnings.simplefilter("ignore")
-                made = self._pipeline(**self._asked(run)).images
+            drawn = _picture(self._call(run))
         except self._torch.OutOfMemoryError as error:
             self._torch.cuda.empty_cache()
             message = f"the GPU has too little memory for {width} × {height} pixels"
             raise EngineError("engine_failed", message, transient=True) from error
-        drawn = _picture(made)
         content = picture.png(picture.fitted(drawn, width, height))
         return Result("image/png", content, {**self._about, "warnings": told})
+
+    def _call(self, run: Run) -> Any:
+        """The pipeline's pictures. With offload = "model", no part of it is left on the GPU."""
+        try:
+            with warnings.catch_warnings(), self._torch.inference_mode():
+                warnings.simplefilter("ignore")
+                return self._pipeline(**self._asked(run)).images
+        except BaseException:
+            # Only a call that ends well does this by itself.
+            self._pipeline.maybe_free_model_hooks()
+            raise
 
     def _check_pipeline(self) -> None:
         lacking = [name for name in NEEDED if name not in self._takes]

@@ -147,6 +147,9 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
     except TenutoError as error:
         yield _bad("database", error.message, "follow the message on this line")
         return
+    except OSError as error:
+        yield _bad("database", str(error), "let this user write to the data folder")
+        return
     yield _good("database", "answers, its migrations are applied")
     if damaged:
         yield _bad(

@@ -137,11 +137,11 @@ class Sweeper:
 
     def _condemn_rowless(self, now_ms: int) -> None:
         """Condemn bytes whose writer died before it could record them."""
-        context = self._context
+        context, pace = self._context, Pace(self.thread.stopping)
         names = context.blobs.ids(older_than_ms=now_ms - ORPHAN_AGE_MS)
         rowless: list[str] = []
         while len(rowless) < ROWLESS_LIMIT and (some := list(itertools.islice(names, NAMES_PER_READ))):
-            if self.thread.stopping.is_set():
+            if pace.is_enough():
                 return
             known = context.database.read(lambda tx, some=some: artifacts.known(tx, some))  # type: ignore[misc]
             rowless += [name for name in some if name not in known]

@@ -45,6 +45,9 @@ class DiffusionPipeline:
     def enable_model_cpu_offload(self, gpu_id: int | None = None, device: str | None = None) -> None:
         Playbook(self.folder).note("enable_model_cpu_offload", device=device)
 
+    def maybe_free_model_hooks(self) -> None:
+        Playbook(self.folder).note("maybe_free_model_hooks")
+
     def set_progress_bar_config(self, **kwargs: Any) -> None:
         assert kwargs == {"disable": True}
 
@@ -69,6 +72,7 @@ class DiffusionPipeline:
         for step in range(steps):
             time.sleep(STEP_S)
             callback(self, step, 1000 - step, {"latents": None}).pop("latents", None)
+        self.maybe_free_model_hooks()
         pixels = np.empty((1, height, width, 3), np.float32)
         pixels[..., 0] = np.linspace(0, 1, width)
         pixels[..., 1] = np.linspace(0, 1, height)[:, None]

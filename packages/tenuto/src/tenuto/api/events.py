@@ -114,8 +114,7 @@ async def _page(call: Call) -> Answer:
         limit = query.limit_of(call.query())
         events, ahead = feed.of_account(tx, caller.account_id, mark or feed.START, end, limit)
         encoded = [feed.public_event(event, _id(origin, event.mark)) for event in _visible(call, events)]
-        is_own = bool(events) and events[-1].mark == ahead
-        return json_list(encoded, None if ahead == end else _id(origin, ahead if is_own else ahead.before))
+        return json_list(encoded, None if ahead == end else _id(origin, feed.shown(events, ahead)))
 
     return await call.report(look)
 

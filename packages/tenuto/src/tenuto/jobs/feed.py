@@ -78,6 +78,13 @@ def of_account(
     return page, page[-1].mark if len(page) == limit else until
 
 
+def shown(page: list[EventInOrder], ahead: Position) -> Position:
+    """The position after a page without the id of a job, unless it is of the page: `ahead` may be another
+    account's event, which may have the position of the page's last one.
+    """
+    return max(ahead.before, page[-1].mark) if page else ahead.before
+
+
 def of_job(tx: Transaction, caller: Caller, job_id: str) -> list[EventInOrder]:
     """A job's events, oldest first. NotFound for foreign ids exactly as for missing ones; ModelNotAllowed."""
     model = read_store.model(tx, job_id, caller.account_id)

@@ -11,6 +11,7 @@ from scripts import settings_table
 import tenuto_kokoro
 from tenuto import config
 from tenuto.api import limits
+from tenuto.api.app import OPENAI_PATHS
 from tenuto.bodies.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text, Texts
 from tenuto.catalog.kinds import kinds
 from tenuto.catalog.rules import models
@@ -190,6 +191,13 @@ def test_the_rate_of_a_preview_is_that_of_the_setting() -> None:
 
     assert f"{config.load({'HOME': '~'}).requests_per_second} a second" in document
     assert limits.BURST_SECONDS == 2 and "twice as many in a burst" in document
+
+
+def test_the_setting_of_openais_routes_names_each_of_them() -> None:
+    """Whoever turns them off reads in the table of settings which paths are gone."""
+    [row] = [row for row in RUNNING.splitlines() if row.startswith("| `openai_routes` |")]
+
+    assert [] == [path for path in OPENAI_PATHS if f"`{path}" not in row]
 
 
 def rows(document: str, heading: str) -> list[list[str]]:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from servers.service import RunningService
-from tenuto.engines.registry import ENTRIES
+from tenuto.engines.registry import ENTRIES, weights_of
+from tenuto.weights.manifest import shipped
 
 ROOT = Path(__file__).parents[1]
 PAGES = {"en": "README.md", "zh": "README.zh.md"}
@@ -91,6 +92,17 @@ def test_every_figure_of_the_readme_stands_in_the_page_that_it_links(language: s
 
     assert len(figures) > 6
     assert not missing
+
+
+def test_the_pages_name_the_size_of_the_first_download() -> None:
+    """That of the weights of all models that are offered, as `tenuto serve` announces it."""
+    manifest = shipped()
+    names = {name for entry in ENTRIES if not entry.fake for name in weights_of(entry)}
+    size = sum(map(manifest.download_bytes, manifest.weights_for(sorted(names))))
+    running = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
+
+    assert [1, 1] == [page(language).count(f"{size / 1e9:.1f} GB") for language in PAGES]
+    assert f"{size / 1e6:.0f} MB with all engines" in running
 
 
 def test_both_languages_have_the_same_commands_figures_and_links() -> None:

@@ -16,6 +16,7 @@ from web.test_pages import POLICY
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
 DOCUMENT = openapi_json.DOCUMENT
+WEB = DOCUMENT.parent / "docs" / "web.md"
 MOST_BYTES = 50 * 1024
 """Of all that the page loads, compressed."""
 FILES = {
@@ -60,6 +61,7 @@ def test_the_reference_needs_no_login_and_no_build(studio: Studio) -> None:
     assert {"no-cache"} == {each.headers["cache-control"] for each in loaded}
     assert ours("/") == document.json() == yaml.safe_load(notation.text)
     assert size <= MOST_BYTES
+    assert f"loads at most {MOST_BYTES // 1024} KiB" in WEB.read_text("utf-8")
     assert 405 == browser.post("/docs", {}).status_code
 
 

@@ -265,8 +265,7 @@ class Settings(Struct, frozen=True):
         Switch,
         Choice(get_args(Switch)),
         "`on`: programs written for OpenAI's API may call the service (`/v1/audio/…`, `/v1/images/…`,"
-        " `/v1/embeddings`); `off`:"
-        " those paths are not there",
+        " `/v1/embeddings`, `/v1/responses`); `off`: those paths are not there",
     ] = "on"
     openai_wait_s: Annotated[
         int,

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import soundfile
+import yaml
 
 from client.conftest import JOB, SOUND, accepted, content, succeeded, told
 from client.test_sdk import sound
@@ -344,6 +345,17 @@ def test_exit_codes(code: int, line: tuple[str, ...], replies: Any, run: Run) ->
 
     assert (code, "", 1) == (ended, out, err.count("\n"))
     assert err.startswith("tenuto: ") and "Traceback" not in err
+
+
+def test_models_of_every_kind_can_be_listed(run: Run, service: RunningService, caller: Caller) -> None:
+    """Every kind that the catalog may name, as openapi.yaml lists them, and no model of another kind."""
+    document = yaml.safe_load((ROOT / "openapi.yaml").read_text("utf-8"))
+    kinds = document["components"]["schemas"]["Model"]["properties"]["kind"]["enum"]
+    at = {"url": service.url, "key": caller.key}
+    listed = {kind: run("models", "--kind", kind, "--json", **at) for kind in kinds}
+
+    assert {0} == {code for code, _, _ in listed.values()}, listed
+    assert [] == [kind for kind in kinds for model in json.loads(listed[kind][1]) if model["kind"] != kind]
 
 
 def test_a_dead_service_is_told_after_some_tries(run: Run) -> None:

@@ -33,7 +33,7 @@ def add(parser: Parser, verb: str) -> None:
         )
         ways.add_argument("--list", action="store_true", dest="only_list", help=t("list the saved logins"))
     elif verb == "models":
-        kinds = ("speech", "recognition", "image", "chat")
+        kinds = ("speech", "recognition", "image", "chat", "embedding")
         parser.add_argument("--kind", choices=kinds, help=t("only models of this kind"))
     elif verb == "usage":
         parser.add_argument(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -18,11 +19,9 @@ TESTS = PACKAGE / "tests"
 KILLED = -9
 NEVER = 1_000_000
 MAX_STEPS = 30
-SPEAK = """import { Tenuto } from 'tenuto/node'
-const client = new Tenuto()
-const job = await client.speech.create('Hold the note.', { model: 'fake/speech', lang: 'en' })
-await job.download('note.wav')
-"""
+README = (PACKAGE / "README.md").read_text("utf-8")
+[SPEAK, *_] = re.findall(r"^```js\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+"""What the README says to save as `speak.mjs`."""
 
 pytestmark = pytest.mark.skipif(
     shutil.which("node") is None or not (PACKAGE / "dist" / "node.js").exists(),
@@ -157,7 +156,7 @@ def test_the_package_has_what_a_program_needs_and_nothing_else(tmp_path: Path) -
 @pytest.mark.variant("package")
 @ON_ONE_DATABASE
 def test_the_packed_client_works_alone(service: RunningService, operator: Operator, tmp_path: Path) -> None:
-    """Packed twice it is the same bytes; in an empty folder it compiles, and a job gives its file."""
+    """Packed twice it is the same bytes; in a new project the README's program compiles and runs."""
     caller = operator.caller(credit="100")
     archives: list[Path] = []
     for name in ("first", "second"):
@@ -165,20 +164,20 @@ def test_the_packed_client_works_alone(service: RunningService, operator: Operat
         packed = run("npm", "pack", "--ignore-scripts", "--pack-destination", str(tmp_path / name))
         assert 0 == packed.returncode, packed.stderr
         archives += (tmp_path / name).glob("*.tgz")
-    folder = tmp_path / "empty"
+    folder = tmp_path / "project"
     folder.mkdir()
+    run("npm", "init", "-y", folder=folder)
+    [name] = re.findall(r"`node (\S+)`", README)
     installed = run(
         *("npm", "install", "--offline", "--no-audit", "--no-fund", str(archives[0])), folder=folder
     )
     (folder / "speak.mts").write_text(SPEAK, "utf-8")
-    (folder / "speak.mjs").write_text(SPEAK, "utf-8")
+    (folder / name).write_text(SPEAK, "utf-8")
     packages = PACKAGE / "node_modules"
     compiler = (str(packages / ".bin" / "tsc"), "--noEmit", "--strict", "--module", "nodenext")
     types = ("--skipLibCheck", "--typeRoots", str(packages / "@types"), "--types", "node")
     compiled = run(*compiler, "--target", "es2022", *types, "speak.mts", folder=folder)
-    spoken = run(
-        *("node", "speak.mjs"), folder=folder, TENUTO_BASE_URL=service.url, TENUTO_API_KEY=caller.key
-    )
+    spoken = run(*("node", name), folder=folder, TENUTO_BASE_URL=service.url, TENUTO_API_KEY=caller.key)
 
     assert archives[0].read_bytes() == archives[1].read_bytes()
     assert 0 == installed.returncode, installed.stderr

@@ -1,7 +1,7 @@
 """What Tenuto does, in one go: `make demo`, or `make demo KINDS=speech` for the part named.
 
 It starts a service of its own, makes an account and a key, and then is a caller like any other: with
-`tenuto_client` it speaks two sentences, writes down what it hears in one of them, asks a chat model, and
+`tenuto_client` it speaks two sentences, transcribes one of them, asks a chat model, and
 draws where an image model is callable. Start reading at `main`. All that it writes is under demo/.
 """
 
@@ -114,7 +114,7 @@ def recognise(client: Tenuto) -> Iterator[Row]:
         client.speech.create(TEXTS["english"][1], lang="en").download(recording)
     began = time.monotonic()
     job = client.recognition.create(recording, language="en")
-    console.print(f"{job.id}: writing down {recording.relative_to(ROOT)}", markup=False)
+    console.print(f"{job.id}: transcribing {recording.relative_to(ROOT)}", markup=False)
     heard = " ".join(written(job.json(), "txt").split())
     yield row("recognition", job, began, f"“{heard}”")
 
@@ -263,7 +263,7 @@ def show_how_to_go_on(key: str) -> None:
     """Lines to copy; the account and its jobs are kept in demo/data until the next `make demo`."""
     command = TENUTO.removeprefix(f"{ROOT}/")
     lines = f"""
-Size, SHA-256 and media type of every file are as promised. Look and listen, then go on by hand
+Size, SHA-256 and media type of every file are as promised. Look and listen, then continue by hand
 (the next `make demo` deletes {DATA.relative_to(ROOT)}: copy what you want to keep):
 
   {command} serve --data {DATA.relative_to(ROOT)}

@@ -126,7 +126,7 @@ def test_doctor_continues_after_a_database_that_this_user_may_not_write(operator
 
     assert 1 == done.returncode
     assert 1 == len(failing)
-    assert failing[0].endswith("tenuto.db.turn' → let this user write to the data folder")
+    assert failing[0].endswith("tenuto.db.turn' → let this user read and write it")
     assert "ok    decoders: " in done.stdout
 
 

@@ -114,7 +114,7 @@ async def _page(call: Call) -> Answer:
         limit = query.limit_of(call.query())
         events, ahead = feed.of_account(tx, caller.account_id, mark or feed.START, end, limit)
         encoded = [feed.public_event(event, _id(origin, event.mark)) for event in _visible(call, events)]
-        return json_list(encoded, None if ahead == end else _id(origin, feed.shown(events, ahead)))
+        return json_list(encoded, None if ahead == end else _id(origin, feed.reader_position(events, ahead)))
 
     return await call.report(look)
 

@@ -63,7 +63,17 @@ def check(location: ServiceLocation) -> list[CheckResult]:
         _decoders,
         _ffmpeg,
     )
-    return [_good("settings", "are sound"), *(line for looked in checks for line in looked(settings))]
+    return [_good("settings", "are sound"), *(line for check in checks for line in _lines(check, settings))]
+
+
+def _lines(
+    check: "Callable[[Settings], Iterator[CheckResult]]", settings: "Settings"
+) -> Iterator[CheckResult]:
+    """The lines of a check; the others continue after it if this user may not read or write a file."""
+    try:
+        yield from check(settings)
+    except OSError as error:
+        yield _bad(check.__name__.strip("_"), str(error), "let this user read and write it")
 
 
 def _folder(settings: "Settings") -> Iterator[CheckResult]:
@@ -146,9 +156,6 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
         return
     except TenutoError as error:
         yield _bad("database", error.message, "follow the message on this line")
-        return
-    except OSError as error:
-        yield _bad("database", str(error), "let this user write to the data folder")
         return
     yield _good("database", "answers, its migrations are applied")
     if damaged:

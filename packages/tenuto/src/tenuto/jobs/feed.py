@@ -78,7 +78,7 @@ def of_account(
     return page, page[-1].mark if len(page) == limit else until
 
 
-def shown(page: list[EventInOrder], ahead: Position) -> Position:
+def reader_position(page: list[EventInOrder], ahead: Position) -> Position:
     """The position after a page without the id of a job, unless it is of the page: `ahead` may be another
     account's event, which may have the position of the page's last one.
     """

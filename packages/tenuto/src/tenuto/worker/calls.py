@@ -57,7 +57,6 @@ class EngineCalls(Struct, frozen=True):
         claim, watched = self.claim, self.watched
 
         def forward(content: bytes, metadata: dict[str, Any]) -> None:
-            # The engine waits while a full preview or disk makes us wait.
             watched.run_pauses()
             failpoints.hit("engine.mid_run")
             if on_segment is not None:

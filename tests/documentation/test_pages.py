@@ -25,7 +25,8 @@ MODELS = {
 """What stands in for the models of the pages."""
 CURL = """
 curl() {  # A refusal is a failure; a stream that does not end is left after a while.
-  command curl --fail-with-body --max-time 5 "$@" || [ "$? $1" = "28 -sN" ]
+  local most; [ "$1" = -sN ] && most=5 || most=0
+  command curl --fail-with-body --max-time "$most" "$@" || [ "$? $1" = "28 -sN" ]
 }
 """
 MESSAGE = """

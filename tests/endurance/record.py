@@ -13,6 +13,11 @@ from endurance.trend import Trend, Verdict, trend
 RECORD = Path(__file__).with_name("pieces.jsonl")
 LIMITS: Mapping[str, float] = {MEMORY: 2.0, PRIVATE: 4.0, DESCRIPTORS: 1.0, THREADS: 1.0, CONNECTIONS: 1.0}
 """What a series may grow by in an hour, by what was measured."""
+SETTLED_AFTER = 60
+"""Blocks after the warm-up. Until then, caches still grow, and the worker makes its first hourly audit, whose
+memory the next one uses again. A piece with enough blocks after them is judged by those alone."""
+LEAST_SETTLED = 30
+"""Blocks that are enough."""
 PROCESSOR_SHARE = 0.1
 """The same of the processor time that an act takes, as a share of its median."""
 
@@ -55,7 +60,10 @@ class Growth:
 
     name: str
     level: float
+    whole: Trend
+    """From the warm-up on."""
     trend: Trend
+    """Of what is judged: the settled part, if there is one, otherwise all of it."""
     limit: float
 
     @property
@@ -70,10 +78,19 @@ def growth(pieces: Sequence[Piece]) -> list[Growth]:
         values = [piece.series[name] for piece in pieces if name in piece.series]
         level = statistics.median(value for each in values for value in each)
         try:
-            found.append(Growth(name, level, trend(values, BLOCK_S), limit(name, level)))
+            whole, judged = trend(values, BLOCK_S), trend(_judged(name, values), BLOCK_S)
+            found.append(Growth(name, level, whole, judged, limit(name, level)))
         except ValueError:
             continue
     return found
+
+
+def _judged(name: str, values: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
+    """The settled parts, if there are any. Processor time has nothing that fills up, and much noise."""
+    if name.endswith(PROCESSOR):
+        return values
+    long = [each[SETTLED_AFTER:] for each in values if len(each) >= SETTLED_AFTER + LEAST_SETTLED]
+    return long or values
 
 
 def limit(name: str, level: float) -> float:

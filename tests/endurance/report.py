@@ -8,8 +8,9 @@ from pathlib import Path
 from endurance import record
 from endurance.load import CALLERS, CROWD, PAUSE_S
 from endurance.piece import MOST_WARM_UP_S, WARM_UP
-from endurance.record import Growth, Piece
-from endurance.samples import EVERY_S
+from endurance.record import Piece
+from endurance.samples import BLOCK_S, EVERY_S
+from endurance.trend import Trend
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "endurance.md"
 PAGE = Path(__file__).with_name("page.md")
@@ -39,6 +40,7 @@ def page(pieces: Sequence[Piece]) -> str:
         every_s=f"{EVERY_S:.0f}",
         warm_up=f"{WARM_UP:.0%}",
         warm_up_minutes=f"{MOST_WARM_UP_S / 60:.0f}",
+        settled=f"{MOST_WARM_UP_S / 60 + record.SETTLED_AFTER * BLOCK_S / 60:.0f}",
         limits=", ".join(f"{name} {value:g}" for name, value in record.LIMITS.items()),
         processor=f"{record.PROCESSOR_SHARE:.0%}",
     )
@@ -48,7 +50,8 @@ def lines(piece: Piece) -> Iterator[str]:
     """A piece, for whoever ran it."""
     yield f"{NAMES[piece.database]}: {piece.minutes:g} minutes, {piece.acts:,} acts, {piece.jobs:,} jobs"
     for each in record.growth([piece]):
-        yield f"  {each.name}: {each.level:g}, {_slope(each)} an hour, limit {each.limit:.3g}: {each.verdict}"
+        yield f"  {each.name}: {each.level:g}, {_slope(each.trend)} an hour, "
+        yield f"    limit {each.limit:.3g}: {each.verdict}"
     for act, (count, *percentiles) in piece.latencies_ms.items():
         yield f"  {act}: {count:.0f}, ms {' '.join(f'{each:.0f}' for each in percentiles)}"
     yield from (f"  FOUND {fault}" for fault in piece.faults)
@@ -68,12 +71,12 @@ def _hours(pieces: Sequence[Piece]) -> Iterable[str]:
 
 
 def _growth(pieces: Sequence[Piece]) -> Iterable[str]:
-    yield "| database | process and what | level | growth an hour, 95 % interval | limit | |\n"
-    yield "|---|---|---:|---:|---:|---|\n"
+    yield "| database | process and what | level | growth an hour after the warm-up "
+    yield "| judged: after the first audit | limit | |\n|---|---|---:|---:|---:|---:|---|\n"
     for name, mine in _of(pieces):
         for each in record.growth(mine):
-            yield f"| {name} | {each.name} | {each.level:g} | {_slope(each)} "
-            yield f"| {each.limit:.3g} | {each.verdict} |\n"
+            yield f"| {name} | {each.name} | {each.level:g} | {_slope(each.whole)} "
+            yield f"| {_slope(each.trend)} | {each.limit:.3g} | {each.verdict} |\n"
 
 
 def _pieces(pieces: Sequence[Piece]) -> Iterable[str]:
@@ -108,6 +111,5 @@ def _faults(pieces: Sequence[Piece]) -> Iterable[str]:
         yield f"\n- {NAMES[piece.database]}, {piece.date}, `{piece.commit}`: `{fault[:300]}`"
 
 
-def _slope(each: Growth) -> str:
-    trend = each.trend
+def _slope(trend: Trend) -> str:
     return f"{trend.slope:+.2f} ({trend.low:+.2f} to {trend.high:+.2f})"

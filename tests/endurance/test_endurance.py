@@ -92,6 +92,15 @@ def test_each_series_has_its_own_limit() -> None:
     }
 
 
+def test_a_long_piece_is_judged_by_what_comes_after_its_first_audit() -> None:
+    """A step in its first hour is growth that ends; a slope afterwards is one that does not."""
+    steady, growing = [5.0] * 50 + [13.0] * 60, [5.0] * 60 + [5 + n / 10 for n in range(50)]
+    found = record.growth([piece(series={f"serve: {MEMORY}": steady, f"worker: {MEMORY}": growing})])
+
+    assert ["flat", "grows"] == [each.verdict for each in found]
+    assert found[0].whole.slope > found[0].limit
+
+
 def test_a_piece_is_read_as_it_was_written(tmp_path: Path) -> None:
     """And both are on the page."""
     file = tmp_path / "pieces.jsonl"
@@ -107,7 +116,8 @@ def test_a_piece_is_read_as_it_was_written(tmp_path: Path) -> None:
 
     assert [each.dump() for each in pieces] == [each.dump() for each in again]
     assert "- SQLite: 1.0 of 24 hours, in 2 pieces, 1,800 jobs." in text
-    assert "| SQLite | serve: threads | 11 | +60.00 (+60.00 to +60.00) | 1 | grows |" in text
+    slope = "+60.00 (+60.00 to +60.00)"
+    assert f"| SQLite | serve: threads | 11 | {slope} | {slope} | 1 | grows |" in text
     assert f"{head}| 1.0 → 2.5 | 1.0 | no |" in text
     assert f"{head}| 1.0 → 2.5 | 1.0 | serve: threads; faults: 1 |" in text
     assert "| SQLite | speech | 1,000 | 40 | 60 | 90 |" in text

@@ -19,6 +19,7 @@ from servers.world import METERED, World
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import MAX_START_FAILURES, models
 from tenuto.config import ModelSettings, RaySettings, Settings
+from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import HostNotReady
 from tenuto.worker.abilities import look
 from tenuto.worker.engines import Engines
@@ -140,6 +141,30 @@ def test_an_engine_that_is_loaded_early_takes_its_memory_at_once(
         with pytest.raises(HostNotReady, match="no room"):
             both.ready(IMAGE)
         assert both.host(IMAGE).pid is None
+
+
+def test_a_busy_engine_that_takes_less_again_is_offered_again(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was over the limit during one long job only: the catalog accepts jobs for it as the worker does."""
+
+    def offered(both: Engines, resident_mib: int) -> tuple[bool, int, str | None]:
+        monkeypatch.setattr(ChildHost, "resident_bytes", lambda _: resident_mib << 20)
+        both.weigh()
+        rows = rig.database.read(lambda tx: catalog.worker_models(tx, "worker_us"))
+        [told] = [(row.start_failures, row.reason) for row in rows if row.model == SPEECH]
+        return SPEECH in both.offered(), *told
+
+    with engines(rig, [SPEECH, IMAGE], limit_mib=150) as both:
+        both.begin(SPEECH)
+        both.ready(SPEECH)
+        seen = [offered(both, mib) for mib in (100, 200, 100, 200)]
+
+    fits, too_large = (
+        (True, 0, None),
+        (False, MAX_START_FAILURES, "it took 200 MiB, and engine_memory_mib is 150"),
+    )
+    assert [fits, too_large, fits, too_large] == seen
 
 
 def test_an_engine_that_takes_more_than_all_may_is_not_offered_again(world: World, rig: Rig) -> None:

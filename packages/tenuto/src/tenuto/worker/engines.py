@@ -307,10 +307,16 @@ class Engines:
             host.close()
 
     def _report_too_large(self) -> None:
-        """Stop offering models whose engines took more than the limit, and report why to the catalog."""
+        """Report to the catalog which models are not offered because their engines take more than the limit,
+        and which are again: a busy engine stays loaded and may take less later.
+        """
         limit_mib = self._memory.limit_mib
-        for model in self._offers - self._too_large:
-            if not self._memory.fits(self._uses[model]):
+        for model in self._offers:
+            fits = self._memory.fits(self._uses[model])
+            if fits and model in self._too_large:
+                self._too_large.remove(model)
+                self._report(model, 0, None)
+            elif not fits and model not in self._too_large:
                 taken_mib = sum(map(self._memory.takes_mib, self._uses[model]))
                 self._too_large.add(model)
                 _log.warning("engine.too_large", model=model, taken_mib=taken_mib, limit_mib=limit_mib)

@@ -15,7 +15,6 @@ from attack.conftest import MakeService
 from servers import flacs
 from servers.proxy import Proxy, Towards
 from servers.service import TENUTO, RunningService
-from tenuto.db.migrations import shipped
 from tenuto.ids import Ids
 from tenuto.media.wav import pcm16_wav
 from tenuto_client import Tenuto

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from servers.callers import Caller, Operator
 from servers.postgres import PostgresServer, start_postgres
 from servers.seaweedfs import SeaweedServer, start_seaweedfs
 from servers.service import RunningService
@@ -180,3 +181,17 @@ def service(
     running.key = running.make_key(credit="1000")
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def operator(service: RunningService) -> Iterator[Operator]:
+    """The operator of the service that most tests share."""
+    operator = Operator(service)
+    yield operator
+    operator.close()
+
+
+@pytest.fixture
+def caller(operator: Operator) -> Caller:
+    """A new account with credit, and a key of it."""
+    return operator.caller(credit="100")

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from servers.callers import Caller, Operator
 from servers.scripted import Reply
-from servers.service import RunningService
 
 JOB = "job_01jd4k0a3v6c8e9g2h5m7n0p1q"
 ARTIFACT = "artifact_01jd4k0f5t8x0z2b4d6f8h0k2m"
@@ -86,17 +83,3 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 def clock() -> VirtualClock:
     """Time that passes when it is waited for."""
     return VirtualClock()
-
-
-@pytest.fixture(scope="session")
-def operator(service: RunningService) -> Iterator[Operator]:
-    """The operator of the service that most tests share."""
-    operator = Operator(service)
-    yield operator
-    operator.close()
-
-
-@pytest.fixture
-def caller(operator: Operator) -> Caller:
-    """A new account with credit, and a key of it."""
-    return operator.caller(credit="100")

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from documentation.test_site import DOCS, blocks
 from servers import recordings, voices
-from servers.callers import ON_ONE_DATABASE, Caller, Operator
+from servers.callers import ON_ONE_DATABASE, Caller
 from servers.service import RunningService
 
 PAGES = ("chat", "following", "images", "openai", "preview", "recognition", "speech", "voices", "webhooks")
@@ -38,20 +37,6 @@ signed = {"id": "1", "timestamp": str(int(now.timestamp())), "signature": signat
 headers = {f"webhook-{name}": value for name, value in signed.items()}
 """
 """What a receiver of webhooks has when it verifies a message."""
-
-
-@pytest.fixture(scope="module")
-def operator(service: RunningService) -> Iterator[Operator]:
-    """The operator of the service that most tests share."""
-    operator = Operator(service)
-    yield operator
-    operator.close()
-
-
-@pytest.fixture
-def caller(operator: Operator) -> Caller:
-    """A new account with credit, and a key of it."""
-    return operator.caller(credit="100")
 
 
 @ON_ONE_DATABASE

@@ -14,8 +14,8 @@ RECORD = Path(__file__).with_name("pieces.jsonl")
 LIMITS: Mapping[str, float] = {MEMORY: 2.0, PRIVATE: 4.0, DESCRIPTORS: 1.0, THREADS: 1.0, CONNECTIONS: 1.0}
 """What a series may grow by in an hour, by what was measured."""
 SETTLED_AFTER = 60
-"""Blocks after the warm-up. Until then, caches still grow, and the worker makes its first hourly audit, whose
-memory the next one uses again. A piece with enough blocks after them is judged by those alone."""
+"""Blocks after the warm-up in which caches still fill, and the worker makes its first hourly audit; later
+audits reuse its memory. A piece that is long enough is judged by the blocks after these."""
 LEAST_SETTLED = 30
 """Blocks that are enough."""
 PROCESSOR_SHARE = 0.1

@@ -79,8 +79,8 @@ def of_account(
 
 
 def reader_position(page: list[EventInOrder], ahead: Position) -> Position:
-    """The position after a page without the id of a job, unless it is of the page: `ahead` may be another
-    account's event, which may have the position of the page's last one.
+    """Where a reader continues after this page. It never names a job of another account, as `ahead` may, and
+    is never before the page's last event, which may be of the same commit.
     """
     return max(ahead.before, page[-1].mark) if page else ahead.before
 

@@ -136,7 +136,7 @@ class _CancelledInTime(Exception):
 
 
 def _pass_fence(context: WorkerContext, claim: Claim, watched: Watched) -> None:
-    """Before the first metered call of an attempt: commit that it is made; from then on nothing stops it.
+    """Commit the fence before the first metered call of an attempt; from then on nothing stops the attempt.
 
     Raises Cancelled if the attempt must stop, and _CancelledInTime.
     """

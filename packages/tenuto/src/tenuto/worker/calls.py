@@ -40,7 +40,7 @@ class EngineCalls(Struct, frozen=True):
     claim: Claim
     watched: Watched
     pass_fence: Callable[[], None]
-    """Called when a run has its turn and its engine: a job that waits has called nothing."""
+    """Called once a run has its turn and its engine: a job that still waits has not passed its fence."""
     numbers: Iterator[int] = field(default_factory=itertools.count)
     """Of its runs. An engine may pass a run's id to an upstream, which answers the same id the same way."""
 

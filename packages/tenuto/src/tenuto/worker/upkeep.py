@@ -388,8 +388,8 @@ class Upkeep:
             duties.do("worker", lambda worker=worker: forget(*worker), worker_id=worker[0])  # type: ignore[misc]
 
     def _start_engines(self) -> None:
-        """Try the engines that failed to start too often. A load may take ten minutes, or hang: hence the
-        thread, and as long a rest after each, in which other engines may have its memory.
+        """Retry engines that failed to start too often, in a thread of its own: a load may take ten minutes,
+        or hang. After each try it rests as long as the try took, so that other engines can use the memory.
         """
         duties = Duties()
         for model in self._engines.broken():

@@ -1,2 +1,2 @@
--- The limit of the queue under which the room was noted: after another setting it says nothing, and is counted again.
+-- The limit of the queue when the room was noted. Under any other limit the note is ignored, and the queue is counted.
 alter table queue_room add column noted_limit bigint not null default 0;

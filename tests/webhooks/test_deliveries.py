@@ -243,6 +243,60 @@ def test_a_sender_waits_for_the_first_webhook(world: World, rig: Rig) -> None:
     assert 2 == len({message.id for message in receiver.messages})
 
 
+@pytest.mark.parametrize(("column", "text"), [("events", "["), ("models", "{}")])
+def test_a_damaged_webhook_holds_up_no_other_message(world: World, column: str, text: str) -> None:
+    """It receives nothing and is still listed; whoever sets its events anew mends them (P14)."""
+    caller, other = world.caller(), world.caller()
+    damaged, sound = made(world, caller), made(world, other)
+    world.run(f"update webhook set {column} = :text where id = :id", text=text, id=damaged)
+    become_sender(world)
+    for one in (caller, other):
+        world.submit(one, "key")
+        claim = world.claim()
+        assert claim is not None
+        world.finish(claim.attempt_id)
+    while make(world)[0]:
+        pass
+    informed = [outgoing.webhook_id for outgoing in due(world)]
+    [listed] = world.read(lambda tx: webhooks.listed(tx, caller))
+    changed = world.write(lambda tx: webhooks.change(tx, caller, damaged, {"events": EVENTS}))
+
+    assert [sound] == informed
+    assert (damaged, [] if column == "events" else EVENTS) == (listed.id, listed.events)
+    assert EVENTS == changed.events
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update webhook set secret = 'whsec_x' where id = :id",
+        "update webhook_delivery set body = cast(x'7b22ff227d' as text) where webhook_id = :id",
+    ],
+)
+def test_a_message_that_cannot_be_sent_has_failed(world: World, rig: Rig, damage: str) -> None:
+    """It is tried again by the schedule, not at once; the messages of others are sent meanwhile (P14)."""
+    if "cast" in damage and world.database.dialect != "sqlite":
+        pytest.skip("PostgreSQL takes no such text; a page of it that is damaged is refused by its checksum")
+    receiver, caller, other = Receiver(), world.caller(), world.caller()
+    damaged = made(world, caller, receiver.url)
+    sent_a_test(world, caller, damaged)
+    world.run(damage, id=damaged)
+    sent_a_test(world, other, made(world, other, receiver.url))
+    sender = WebhookSender(replace(rig.context, settings=replace(rig.context.settings, webhooks="any")))
+
+    def failed() -> bool:
+        [row], _ = world.read(lambda tx: webhooks.deliveries(tx, caller, damaged, after=None, limit=9))
+        return (row.state, row.attempts) == ("pending", 1) and "damaged" in (row.error or "")
+
+    sender.start()
+    receiver.wait(1)
+    until(failed, 20, "the attempt is recorded")
+    sender.stop()
+    receiver.close()
+
+    assert 1 == len(receiver.messages)
+
+
 def test_a_webhook_is_as_sound_as_the_newest_attempt_to_the_url_that_it_has(world: World) -> None:
     """Only a success ends failing, or that it is enabled after it was disabled; neither makes it sound."""
     caller = world.caller()

@@ -14,11 +14,13 @@ import msgspec
 
 from tenuto.accounts.restrictions import Caller
 from tenuto.billing.rules import cny
+from tenuto.db.damaged_text import decoded_json
 from tenuto.db.database import Transaction, Value
 from tenuto.errors import Fault, InvalidRequest, NotFound
 from tenuto.ids import Ids
 from tenuto.jobs import feed
 from tenuto.jobs.feed import EventInOrder, Position
+from tenuto.logs import get_logger
 from tenuto.webhooks import rules, store
 from tenuto.webhooks.rows import DeliveryRow, DueRow, WebhookRow
 from tenuto.webhooks.sending import Answer
@@ -28,6 +30,7 @@ RETENTION_MS = 30 * 24 * 3_600_000
 """How long deliveries are listed: from their end or, while they wait, from when they were due."""
 ROWS_AT_ONCE = 1_000
 """The most rows that one transaction removes."""
+_log = get_logger("tenuto.webhooks")
 
 
 class Webhook(msgspec.Struct, frozen=True, omit_defaults=False):
@@ -67,7 +70,8 @@ class Outgoing(msgspec.Struct, frozen=True):
     url: str
     secrets: list[str]
     message_id: str
-    body: bytes
+    body: str
+    """JSON; damaged text cannot be encoded."""
     attempts: int
     due: int
 
@@ -296,7 +300,7 @@ def outgoing(tx: Transaction, chosen: Iterable[DueRow], *, now_ms: int) -> list[
                 url=webhook.url,
                 secrets=secrets,
                 message_id=delivery.message_id,
-                body=delivery.body.encode(),
+                body=delivery.body,
                 attempts=delivery.attempts,
                 due=delivery.next_at,
             )
@@ -373,9 +377,8 @@ def _inform(
     message_id = f"{event.job_id}_{event.sequence}"
     for webhook in webhooks:
         is_older = event.position < webhook.since_position
-        models = None if webhook.models is None else json.loads(webhook.models)
-        is_others = models is not None and event.model not in models
-        if not webhook.is_enabled or is_older or is_others or type_ not in json.loads(webhook.events):
+        is_others = webhook.models is not None and event.model not in _names(webhook, "models")
+        if not webhook.is_enabled or is_older or is_others or type_ not in _names(webhook, "events"):
             continue
         event_ = feed.public_event(event, message_id)
         fields = {
@@ -435,7 +438,16 @@ def _may_see(caller: Caller, row: WebhookRow) -> bool:
     """A restricted key sees only webhooks that are limited to models of its own (decision 0018)."""
     if caller.key_models is None:
         return True
-    return row.models is not None and set(json.loads(row.models)) <= caller.key_models
+    models = None if row.models is None else decoded_json(row.models, set[str])
+    return models is not None and models <= caller.key_models
+
+
+def _names(row: WebhookRow, column: str) -> list[str]:
+    """The JSON list in one of its columns. A damaged one counts as empty: no other webhook's message waits."""
+    names = decoded_json(getattr(row, column), list[str])
+    if names is None:
+        _log.error("record.damaged", id=row.id, column=column)
+    return names or []
 
 
 def _delivery(tx: Transaction, webhook_id: str, delivery_id: str) -> Delivery:
@@ -449,7 +461,7 @@ def _public(row: WebhookRow) -> Webhook:
     return Webhook(
         id=row.id,
         url=row.url,
-        events=json.loads(row.events),
+        events=_names(row, "events"),
         description=row.description,
         enabled=bool(row.is_enabled),
         disabled_because=row.disabled_because,

@@ -20,6 +20,7 @@ from tenuto.webhooks import sending
 from tenuto.webhooks.operations import Outgoing
 from tenuto.webhooks.rows import DueRow
 from tenuto.webhooks.rules import signature
+from tenuto.webhooks.sending import Answer
 from tenuto.worker.context import WorkerContext
 
 TOPIC = "changes"
@@ -209,19 +210,7 @@ class WebhookSender:
         """Send one message and record the outcome; if we die in between, it is sent again."""
         context = self._context
         try:
-            timestamp = context.clock() // 1000
-            headers = {
-                "Content-Type": "application/json",
-                "User-Agent": "tenuto-webhooks",
-                "webhook-id": outgoing.message_id,
-                "webhook-timestamp": str(timestamp),
-                "webhook-signature": signature(
-                    outgoing.secrets, outgoing.message_id, timestamp, outgoing.body
-                ),
-            }
-            answer = sending.send(
-                outgoing.url, headers, outgoing.body, is_public=self._is_public, now_s=timestamp
-            )
+            answer = self._answer(outgoing)
             failpoints.hit("webhook.sent")
             now_ms = context.clock()
             because = context.database.write(lambda tx: webhooks.record(tx, outgoing, answer, now_ms=now_ms))
@@ -234,3 +223,20 @@ class WebhookSender:
         finally:
             self._on_the_way.pop(outgoing.webhook_id, None)
             context.database.wake(TOPIC)
+
+    def _answer(self, outgoing: Outgoing) -> Answer:
+        """Send it. One that cannot be sent has failed like any other and is sent again later, not at once."""
+        timestamp = self._context.clock() // 1000
+        try:
+            body = outgoing.body.encode()
+            headers = {
+                "Content-Type": "application/json",
+                "User-Agent": "tenuto-webhooks",
+                "webhook-id": outgoing.message_id,
+                "webhook-timestamp": str(timestamp),
+                "webhook-signature": signature(outgoing.secrets, outgoing.message_id, timestamp, body),
+            }
+            return sending.send(outgoing.url, headers, body, is_public=self._is_public, now_s=timestamp)
+        except Exception as error:
+            log_failure(_log, "webhook.failed", error, webhook_id=outgoing.webhook_id)
+            return Answer(None, "it cannot be sent: the record of the webhook or of the message is damaged")

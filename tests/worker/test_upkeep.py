@@ -11,6 +11,7 @@ from contextlib import closing
 
 import pytest
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from servers.ports import free_port
 from servers.rig import SILENCE_S, Interrupted, Rig, T, eventually
@@ -21,17 +22,19 @@ from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS, SWEEP_EVERY_MS
 from tenuto.billing import calls
 from tenuto.billing.rows import CallRow, Used
+from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.blobs.s3 import S3Blobs
 from tenuto.blobs.s3_client import Credentials, S3Location
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.rules import MAX_START_FAILURES
 from tenuto.config import ModelSettings, Settings
 from tenuto.db.database import Transaction
-from tenuto.errors import Unavailable
+from tenuto.errors import StorageFailed, Unavailable
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs.states import DEADLINE_MS
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
+from tenuto.worker.housekeeping import remove_condemned
 from tenuto.worker.locks import is_held
 from tenuto.worker.upkeep import ABANDONED_CALL_S, CALLS_S, Upkeep
 
@@ -386,6 +389,31 @@ def test_the_sweep_takes_bytes_and_rows_that_nothing_refers_to(world: World, rig
     assert {kept: 0, without_row: 1} == {
         row["id"]: row["is_removed"] for row in world.all("select id, is_removed from blob")
     }
+
+
+def test_bytes_that_cannot_be_removed_hold_up_no_others(world: World, rig: Rig) -> None:
+    """However many they are: objects under a lock of the bucket's, or files of another owner (P14)."""
+    kept = [world.ids.new("blob") for _ in range(artifacts.SWEEP_BATCH + 1)]
+    world.write(lambda tx: artifacts.condemn_rowless(tx, kept, now_ms=world.now_ms))
+    last = rig.context.blobs.write(world.ids.new("blob"), b"condemned last").blob_id
+    world.now_ms += 1
+    world.write(lambda tx: artifacts.condemn_rowless(tx, [last], now_ms=world.now_ms))
+
+    class Locked(DirectoryBlobs):
+        """The real store, which refuses to remove what is under a lock."""
+
+        def delete(self, blob_id: str) -> None:
+            if blob_id in kept:
+                raise StorageFailed("the object is under a lock")
+            super().delete(blob_id)
+
+    context = replace(rig.context, blobs=Locked(rig.folder / "blobs"))
+    with capture_logs() as logs:
+        remove_condemned(context, is_enough=lambda: False)
+
+    assert set() == there(rig)
+    assert len(kept) == len(world.all("select id from blob where is_removed = 0"))
+    assert artifacts.SWEEP_BATCH == len([log for log in logs if log["event"] == "blob.not_removed"])
 
 
 def test_a_sweep_that_finds_nothing_writes_nothing(

@@ -14,7 +14,7 @@ from tenuto.db.database import Database, Transaction
 from tenuto.errors import StorageFailed
 
 PATIENCE_S = 10.0
-"""How long the failing removals of one call may take in total: with a stalled store it would be hours."""
+"""How long failing removals may take in total: with a stalled store it would be hours."""
 
 ABOUT_THE_MODEL = frozenset({"model_id", "model_revision", "voice_profile_version", "brought_by"})
 """The texts of a result's metadata that say how it was made; any other may quote the request."""
@@ -63,24 +63,37 @@ def inputs_of_ended(tx: Transaction, *, ended_before: int, after: str, limit: in
     return store.inputs_of_ended(tx, ended_before, after, limit)
 
 
-def remove(database: Database, blobs: BlobStore, blob_ids: list[str]) -> list[str]:
+class Patience:
+    """How much longer failing removals may take; its holder may pass it to several calls of `remove`."""
+
+    def __init__(self) -> None:
+        self.left_s = PATIENCE_S
+
+    def is_over(self) -> bool:
+        """Whether to stop: the store is unreachable."""
+        return self.left_s < 0
+
+
+def remove(
+    database: Database, blobs: BlobStore, blob_ids: list[str], patience: Patience | None = None
+) -> list[str]:
     """Remove the bytes of condemned blobs, then their rows; returns what could not be removed.
 
-    A failure does not stop the others unless failures take long: then the store is unreachable. While a
-    backup is in progress nothing is removed and nothing counts as failed: upkeep removes the bytes later.
+    A failure does not stop the others until patience is over. While a backup is in progress nothing is
+    removed and nothing counts as failed: upkeep removes the bytes later.
     """
     if not blob_ids or database.read(backups.is_under_way):
         return []
+    patience = patience or Patience()
     stuck: list[str] = []
-    failing_s = 0.0
     for number, blob_id in enumerate(blob_ids):
         began = time.monotonic()
         try:
             blobs.delete(blob_id)
         except StorageFailed:
             stuck.append(blob_id)
-            failing_s += time.monotonic() - began
-            if failing_s > PATIENCE_S:
+            patience.left_s -= time.monotonic() - began
+            if patience.is_over():
                 stuck += blob_ids[number + 1 :]
                 break
     removed = [blob_id for blob_id in blob_ids if blob_id not in stuck]

@@ -117,9 +117,11 @@ def condemn_recordings(tx: Transaction, job_id: str, *, now_ms: int) -> None:
     store.condemn_recordings(tx, job_id, now_ms)
 
 
-def condemned(tx: Transaction) -> list[str]:
-    """Blobs whose bytes may now be removed: none while a backup is in progress."""
-    blob_ids = store.condemned(tx, SWEEP_BATCH)
+def condemned(tx: Transaction, *, skip: int = 0) -> list[str]:
+    """Blobs whose bytes may now be removed, oldest first, without the first `skip`: those that could not be
+    removed. None while a backup is in progress.
+    """
+    blob_ids = store.condemned(tx, SWEEP_BATCH, skip)
     # Checked afterwards: a backup that begins later has seen them condemned.
     return [] if backups.is_under_way(tx) else blob_ids
 

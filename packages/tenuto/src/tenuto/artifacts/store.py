@@ -214,12 +214,13 @@ def condemn_rowless(tx: Transaction, blob_id: str, now_ms: int) -> int:
     )
 
 
-def condemned(tx: Transaction, limit: int) -> list[str]:
+def condemned(tx: Transaction, limit: int, skip: int) -> list[str]:
     """Blobs whose bytes still have to be removed, in the order in which they were condemned."""
     rows = tx.all(
         """select id from blob where condemned_at is not null and is_removed = 0
-           order by condemned_at limit :limit""",
+           order by condemned_at limit :limit offset :skip""",
         limit=limit,
+        skip=skip,
     )
     return [row["id"] for row in rows]
 

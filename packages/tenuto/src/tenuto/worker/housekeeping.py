@@ -14,7 +14,7 @@ from functools import partial
 
 from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.erasure import remove
+from tenuto.artifacts.erasure import Patience, remove
 from tenuto.artifacts.operations import ORPHAN_AGE_MS, SWEEP_BATCH
 from tenuto.errors import ArtifactUnavailable, Unavailable
 from tenuto.jobs import audit, erasure
@@ -131,9 +131,7 @@ class Sweeper:
         self._remove()
 
     def _remove(self) -> None:
-        pace = Pace(self.thread.stopping)
-        while not pace.is_enough() and remove_condemned(self._context):
-            pass
+        remove_condemned(self._context, is_enough=Pace(self.thread.stopping).is_enough)
 
     def _condemn_rowless(self, now_ms: int) -> None:
         """Condemn bytes whose writer died before it could record them."""
@@ -162,15 +160,22 @@ class Sweeper:
             after = last
 
 
-def remove_condemned(context: WorkerContext) -> bool:
-    """Remove some of what a sweep condemned, and of what was erased but could not be removed at once, as
-    during a backup. Returns whether there may be more that can be removed now.
+def remove_condemned(context: WorkerContext, *, is_enough: Callable[[], bool]) -> None:
+    """Remove what a sweep condemned, and what was erased but could not be removed at once, as during a backup.
+
+    Bytes that cannot be removed hold up no others; the log names some of them. `is_enough` is called before
+    each portion.
     """
-    condemned = context.database.read(artifacts.condemned)
-    stuck = _remove(context, condemned)
-    if len(condemned) > stuck:
-        _log.info("blobs.swept", count=len(condemned) - stuck)
-    return len(condemned) == SWEEP_BATCH and not stuck
+    patience, count = Patience(), SWEEP_BATCH
+    stuck: list[str] = []
+    while count == SWEEP_BATCH and not patience.is_over() and not is_enough():
+        condemned = context.database.read(partial(artifacts.condemned, skip=len(stuck)))
+        left = remove(context.database, context.blobs, condemned, patience)
+        count = len(condemned)
+        stuck += left
+        if count > len(left):
+            _log.info("blobs.swept", count=count - len(left))
+    _log_stuck(stuck[:SWEEP_BATCH])
 
 
 class Auditor:
@@ -312,13 +317,10 @@ def _retain_inputs(
 
 def _remove_retained(context: WorkerContext, blobs: list[str], *, jobs: int) -> None:
     if blobs or jobs:
-        _remove(context, blobs)
+        _log_stuck(remove(context.database, context.blobs, blobs))
         _log.info("retention.erased", jobs=jobs, blobs=len(blobs))
 
 
-def _remove(context: WorkerContext, blobs: list[str]) -> int:
-    """Remove condemned bytes; returns how many could not be removed."""
-    stuck = remove(context.database, context.blobs, blobs)
-    for blob_id in stuck:
+def _log_stuck(blobs: list[str]) -> None:
+    for blob_id in blobs:
         _log.error("blob.not_removed", blob_id=blob_id)
-    return len(stuck)

@@ -11,7 +11,7 @@ from servers.rig import Rig
 from servers.world import EVERY_MODEL, LANE, METERED, PRICE_MICROS, SPEECH, World
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError
-from tenuto.jobs import queue, recover
+from tenuto.jobs import lifecycle, queue, recover
 from tenuto.jobs.queue import UNREADABLE_AT_ONCE, Claim
 from tenuto.jobs.states import Decision
 from tenuto.worker import attempt
@@ -256,3 +256,29 @@ def test_a_job_whose_deadline_cannot_be_kept_keeps_no_other_waiting(world: World
     )
 
     assert ("queued", "failed") == states
+
+
+def test_many_such_jobs_keep_no_other_waiting(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of one account than upkeep expires at once: it continues behind them (P3)."""
+    monkeypatch.setattr(lifecycle, "EXPIRY_BATCH", 2)
+    caller = world.caller()
+    bad = [world.submit(caller, f"bad {number}").job_id for number in range(3)]
+    other = world.submit(world.caller(), "key").job_id
+    world.run("update account set held_micros = 0 where id = :id", id=caller.account_id)
+    world.run("update job set deadline_at = :at", at=world.now_ms)
+    upkeep, start = rig.upkeep(), time.monotonic()
+    for minute in range(14):
+        upkeep.look(start + minute * 61)
+        world.now_ms += 61_000
+    states = [world.state(job_id) for job_id in (*bad, other)]
+    world.run(
+        "update account set held_micros = :held where id = :id", held=3 * PRICE_MICROS, id=caller.account_id
+    )
+    for minute in range(14, 18):
+        upkeep.look(start + minute * 61)
+        world.now_ms += 61_000
+
+    assert ["queued"] * 3 + ["failed"] == states
+    assert ["failed"] * 3 == [world.state(job_id) for job_id in bad]

@@ -353,9 +353,12 @@ def cancel_abandoned(
     return True
 
 
-def overdue(tx: Transaction, *, lane: str, now_ms: int) -> list[str]:
-    """Queued jobs of the lane that are past their deadline, oldest first, one batch at a time."""
-    return store.overdue(tx, lane, now_ms, EXPIRY_BATCH)
+def overdue(tx: Transaction, *, lane: str, now_ms: int, after: str = "") -> list[str]:
+    """Queued jobs of the lane that are past their deadline, oldest first, one batch at a time.
+
+    Starts after an id; fewer than EXPIRY_BATCH: there are no more.
+    """
+    return store.overdue(tx, lane, now_ms, EXPIRY_BATCH, after=after)
 
 
 def expire(tx: Transaction, ids: Ids, *, job_id: str, now_ms: int) -> bool:

@@ -223,15 +223,18 @@ def note_cancel(tx: Transaction, job_id: str, now_ms: int) -> CancelNoted | None
     )
 
 
-def overdue(tx: Transaction, lane: str, now_ms: int, limit: int) -> list[str]:
-    """Queued jobs past their deadline; all get equally long, so only the lane's oldest are examined."""
+def overdue(tx: Transaction, lane: str, now_ms: int, limit: int, *, after: str) -> list[str]:
+    """Queued jobs past their deadline; all get equally long, so only the lane's oldest are examined, after
+    this one.
+    """
     rows = tx.all(
         """select id from (
                select id, deadline_at from job
-               where state = 'queued' and (lane, id) > (:lane, '') and (lane, id) < (:lane, :after_all)
+               where state = 'queued' and (lane, id) > (:lane, :after) and (lane, id) < (:lane, :after_all)
                order by lane, id limit :limit) as oldest
            where deadline_at <= :now order by id""",
         lane=lane,
+        after=after,
         after_all=AFTER_ALL,
         now=now_ms,
         limit=limit,

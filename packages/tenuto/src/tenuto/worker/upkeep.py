@@ -108,6 +108,8 @@ class Upkeep:
         self._calls = Presence(away_s=context.settings.chat_timeout_s + ABANDONED_CALL_S, observe_s=CALLS_S)
         self._troubles: dict[str, _Trouble] = {}
         self._looked_at = float("-inf")
+        # The last overdue job seen by lane, while more follow it: a batch that cannot be expired is passed.
+        self._looked_up_to: dict[str, str] = {}
         self._agreement = ClockAgreement(context.clock(), time.monotonic())
         self._auditor = Auditor(context)
         self.retention = Retention(context)
@@ -324,7 +326,10 @@ class Upkeep:
             ):
                 expired.append(job_id)
 
-        for job_id in context.database.read(lambda tx: lifecycle.overdue(tx, lane=lane, now_ms=now_ms)):
+        after = self._looked_up_to.get(lane, "")
+        jobs = context.database.read(lambda tx: lifecycle.overdue(tx, lane=lane, now_ms=now_ms, after=after))
+        self._looked_up_to[lane] = jobs[-1] if len(jobs) == lifecycle.EXPIRY_BATCH else ""
+        for job_id in jobs:
             duties.do("expire_job", lambda job_id=job_id: end(job_id), job_id=job_id)  # type: ignore[misc]
         if expired:
             _log.warning("jobs.expired", lane=lane, count=len(expired))

@@ -4,7 +4,7 @@ Nothing here knows HTTP, processes or upstreams.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -19,6 +19,8 @@ MOST_IMAGE_TOKENS = 4096
 """The most tokens of a picture, for holds."""
 FRAME_TOKENS = 16
 """The most tokens that a model's template adds to each message, and to the conversation."""
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
+"""A number in an answer; sums of millions fit the 64 bits of the database."""
 
 
 class Usage(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ import msgspec
 from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.embeddings import EmbeddingRequest
 from tenuto.catalog.rules import MAX_START_FAILURES, Model
-from tenuto.chat.answers import FINISHED, Choice, Completion, Embeddings, Piece, Usage
+from tenuto.chat.answers import FINISHED, Choice, Completion, Count, Embeddings, Piece, Usage
 from tenuto.chat.vectors import floats_of, in_form
 from tenuto.config import ModelSettings, Settings
 from tenuto.errors import Fault, InvalidRequest, ModelUnavailable
@@ -152,7 +152,7 @@ class EmbeddedChat(_EmbeddedModel):
         cancelled = Cancellation()
 
         def on_segment(content: bytes, metadata: dict[str, Any]) -> None:
-            piece = Piece(content.decode(), usage=_usage(metadata))
+            piece = Piece(_text(content), usage=_usage(metadata))
             loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
         run = loop.run_in_executor(
@@ -206,9 +206,9 @@ class EmbeddedVectors(_EmbeddedModel):
     def _vectors(self, request: EmbeddingRequest, cancelled: Cancellation) -> Embeddings:
         inputs = {"inputs": msgspec.json.encode(request.inputs)}
         result = self._run({}, inputs, "input", lambda *_: None, cancelled)
-        tokens = result.metadata.get("prompt_tokens")
+        tokens = _count(result.metadata, "prompt_tokens")
         width, rest = divmod(len(result.content), len(request.inputs) * 4)
-        if rest or not width or type(tokens) is not int or tokens < 0:
+        if rest or not width:
             raise ModelUnavailable
         rows = range(0, len(result.content), width * 4)
         floats = (floats_of(result.content[start : start + width * 4]).tolist() for start in rows)
@@ -259,12 +259,24 @@ def _messages(request: ChatRequest) -> bytes:
     )
 
 
+def _text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ModelUnavailable from error
+
+
 def _usage(metadata: dict[str, Any]) -> Usage:
     """The usage; engines are not trusted, so anything but two counts makes the model unavailable."""
-    counts = [metadata.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    if not all(type(count) is int and count >= 0 for count in counts):
-        raise ModelUnavailable
-    return Usage(*counts)  # type: ignore[arg-type]
+    prompt, completion = (_count(metadata, name) for name in ("prompt_tokens", "completion_tokens"))
+    return Usage(prompt, completion)
+
+
+def _count(metadata: dict[str, Any], name: str) -> int:
+    try:
+        return msgspec.convert(metadata.get(name), Count)
+    except msgspec.ValidationError as error:
+        raise ModelUnavailable from error
 
 
 def _last(result: HostResult) -> Piece:

@@ -13,8 +13,8 @@ import asyncio
 import msgspec
 
 from tenuto.bodies.embeddings import EmbeddingRequest
-from tenuto.chat.answers import Embeddings, Usage
-from tenuto.chat.upstream import Count, Garbage, Upstream, encode, whole
+from tenuto.chat.answers import Count, Embeddings, Usage
+from tenuto.chat.upstream import Garbage, Upstream, encode, whole
 from tenuto.chat.vectors import in_form
 from tenuto.config import UpstreamSettings
 

@@ -11,14 +11,14 @@ import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import aiohttp
 import msgspec
 
 from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.messages import Image, Message
-from tenuto.chat.answers import FINISHED, Choice, Completion, Piece, Usage
+from tenuto.chat.answers import FINISHED, Choice, Completion, Count, Piece, Usage
 from tenuto.config import UpstreamSettings
 from tenuto.errors import AnswerCutOff, Fault, InvalidRequest, ModelUnavailable, RateLimited, TenutoError
 from tenuto.logs import get_logger
@@ -47,7 +47,6 @@ _log = get_logger("tenuto.chat")
 
 
 _NONE = msgspec.Raw(b"null")
-Count = Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
 
 
 class Garbage(Exception):

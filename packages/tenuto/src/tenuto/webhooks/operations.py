@@ -443,7 +443,7 @@ def _may_see(caller: Caller, row: WebhookRow) -> bool:
 
 
 def _names(row: WebhookRow, column: str) -> list[str]:
-    """The JSON list in one of its columns. A damaged one counts as empty: no other webhook's message waits."""
+    """The JSON list in one of its columns. A damaged one counts as empty, so that no other webhook waits."""
     names = decoded_json(getattr(row, column), list[str])
     if names is None:
         _log.error("record.damaged", id=row.id, column=column)

@@ -161,7 +161,7 @@ class Sweeper:
 
 
 def remove_condemned(context: WorkerContext, *, is_enough: Callable[[], bool]) -> None:
-    """Remove what a sweep condemned, and what was erased but could not be removed at once, as during a backup.
+    """Remove what a sweep condemned, and what was erased but could not be removed at once: during a backup.
 
     Bytes that cannot be removed hold up no others; the log names some of them. `is_enough` is called before
     each portion.

@@ -1,0 +1,73 @@
+"""Embedded engines are not trusted: an invalid answer makes their model unavailable and is never a 500."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenuto.bodies.chat import ChatRequest
+from tenuto.bodies.messages import Message
+from tenuto.catalog.rules import models
+from tenuto.chat.answers import Piece
+from tenuto.chat.embedded import EmbeddedChat
+from tenuto.config import Settings
+from tenuto.errors import ModelUnavailable
+from tenuto.hosts.child import ChildHost
+from tenuto.hosts.host import EngineSpec
+
+ENGINE = """
+from tenuto_engine import Result
+
+class Engine:
+    concurrency = 1
+    info = {{"engine": "invalid"}}
+
+    def __init__(self, options):
+        pass
+
+    def run(self, run):
+        usage = {{"prompt_tokens": {prompt}, "completion_tokens": 1}}
+        run.segment({segment}, usage)
+        return Result("text/plain", b"", {{"finish_reason": {reason}, **usage}})
+"""
+VALID = {"segment": "b'Good'", "prompt": "1", "reason": "'stop'"}
+
+
+async def answer(chat: EmbeddedChat) -> list[Piece]:
+    request = ChatRequest(model="fake/chat", messages=(Message("user", "Hello."),))
+    try:
+        return [piece async for piece in chat.stream(request)]
+    finally:
+        await chat.close()
+
+
+def chat_of(folder: Path, **parts: str) -> EmbeddedChat:
+    """The fake chat model on an engine that answers with these parts."""
+    (folder / "invalid.py").write_text(ENGINE.format(**VALID | parts))
+    settings = Settings(folder=folder, engines="fake")
+    spec = EngineSpec("invalid:Engine", sys.executable, path=str(folder))
+    return EmbeddedChat(models(settings)["fake/chat"], settings, lambda _: ChildHost(spec))
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("segment", r"b'\xff'"),
+        ("prompt", "2**40"),
+        ("prompt", "-1"),
+        ("prompt", "True"),
+        ("prompt", "'1'"),
+        ("reason", "['stop']"),
+        ("reason", "'tired'"),
+    ],
+)
+def test_an_invalid_answer_makes_the_model_unavailable(tmp_path: Path, part: str, value: str) -> None:
+    """Text that is not UTF-8, counts that the database could not add up, an end for an unknown reason."""
+    with pytest.raises(ModelUnavailable):
+        asyncio.run(answer(chat_of(tmp_path, **{part: value})))
+
+
+def test_a_valid_answer_of_the_same_engine_is_passed_on(tmp_path: Path) -> None:
+    """So the tests above fail for the part that they change."""
+    assert ["Good", ""] == [piece.text for piece in asyncio.run(answer(chat_of(tmp_path)))]

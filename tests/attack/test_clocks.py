@@ -14,7 +14,7 @@ import pytest
 
 from servers import checker
 from servers import service as servers
-from servers.processes import family, send
+from servers.processes import family, send, until
 from servers.service import RunningService
 
 MakeService = Callable[..., RunningService]
@@ -124,12 +124,26 @@ def test_a_service_may_start_in_1970(running: RunningService, clock: Clock) -> N
     checker.check_everything(running, jobs=4, credit_micros=1_000_000)
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+def test_a_service_whose_clock_differs_from_the_servers_says_so(
+    running: RunningService, clock: Clock
+) -> None:
+    """And it still runs jobs; what it leaves undone is in tests/worker/test_upkeep.py (P20)."""
+    clock.move(JUMPS_S["fifteen days ahead"])
+    assert 0 == running.stop()
+    running.start()
+    ended = running.wait(running.submit("In two weeks."))
+    until(lambda: '"clock.differs"' in running.log_path.read_text(), 30, "its worker has compared the clocks")
+
+    assert "succeeded" == ended["state"]
+
+
 def _submitted(http: httpx2.Client) -> str:
     body = {"model": "fake/speech", "parameters": {"text": "[fake:sleep=0.3] At that time."}}
     key = {"Idempotency-Key": str(uuid.uuid4())}
-    until = time.monotonic() + 5
+    latest = time.monotonic() + 5
     while (answer := http.post("/v1/jobs", json=body, headers=key)).status_code == 503:
-        assert time.monotonic() < until, answer.text
+        assert time.monotonic() < latest, answer.text
         time.sleep(0.05)
     job_id: str = answer.json()["id"]
     return job_id

@@ -64,6 +64,12 @@ def make(world: World, sender: str = SENDER) -> tuple[int, bool]:
     return world.write(lambda tx: webhooks.make_deliveries(tx, world.ids, sender, now_ms=world.now_ms))
 
 
+def sender_of(rig: Rig) -> WebhookSender:
+    """The thread of a worker that sends to any address."""
+    settings = replace(rig.context.settings, webhooks="any")
+    return WebhookSender(replace(rig.context, settings=settings), trusts_clock=rig.heartbeat.trusts_clock)
+
+
 def become_sender(world: World, sender: str = SENDER) -> None:
     holder, beat = world.write(webhooks.observe)
     assert world.write(lambda tx: webhooks.hold(tx, sender, before=holder, beat=beat))
@@ -229,8 +235,7 @@ def test_what_ends_before_anybody_has_sent_is_sent(world: World) -> None:
 def test_a_sender_waits_for_the_first_webhook(world: World, rig: Rig) -> None:
     """It runs before anybody has one, and after the last was removed: the next one is informed."""
     receiver, caller = Receiver(), world.caller()
-    settings = replace(rig.context.settings, webhooks="any")
-    sender = WebhookSender(replace(rig.context, settings=settings))
+    sender = sender_of(rig)
     sender.start()
     for number in (1, 2):
         webhook_id = made(world, caller, receiver.url)
@@ -282,7 +287,7 @@ def test_a_message_that_cannot_be_sent_has_failed(world: World, rig: Rig, damage
     sent_a_test(world, caller, damaged)
     world.run(damage, id=damaged)
     sent_a_test(world, other, made(world, other, receiver.url))
-    sender = WebhookSender(replace(rig.context, settings=replace(rig.context.settings, webhooks="any")))
+    sender = sender_of(rig)
 
     def failed() -> bool:
         [row], _ = world.read(lambda tx: webhooks.deliveries(tx, caller, damaged, after=None, limit=9))
@@ -435,7 +440,7 @@ def test_a_removed_webhook_is_gone_at_once_and_its_rows_follow(
     for _ in range(2):
         world.write(webhooks.remove_rows)
         counts.append(rows(world))
-    sender = WebhookSender(replace(rig.context, settings=replace(rig.context.settings, webhooks="any")))
+    sender = sender_of(rig)
     sender.start()
     until(lambda: not world.read(webhooks.has_removed), 60, "its rows are removed")
     sender.stop()
@@ -499,7 +504,7 @@ def test_servers_of_fifty_accounts_that_hang_hold_up_nobody(
                 ]
             )
         assert 250 == world.row("select count(*) as n from webhook where is_sound = 1")["n"]
-    sender = WebhookSender(replace(rig.context, settings=replace(rig.context.settings, webhooks="any")))
+    sender = sender_of(rig)
     sender.start()
     for some, most in ((owners[:4], SENDERS_IN_COMMON), (owners[4:], SENDERS_IN_COMMON + 46)):
         hang_everywhere(world, some, ids)
@@ -525,7 +530,7 @@ def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
     """The look still sees it as due after its failure was recorded: it is not sent again at once."""
     may_answer, looked, look = threading.Event(), threading.Event(), webhooks.due
     failing, sound = Receiver(lambda *_: void(may_answer.wait(60))), Receiver()
-    sender = WebhookSender(replace(rig.context, settings=replace(rig.context.settings, webhooks="any")))
+    sender = sender_of(rig)
 
     def look_long(tx: Any, **limits: int) -> list[DueRow]:
         found = look(tx, **limits)

@@ -361,6 +361,40 @@ def test_clocks_that_agree() -> None:
     assert not agreement.holds(jumped - 7_200_000, 102 + wait + 601)
 
 
+def test_a_worker_whose_clock_is_wrong_ends_and_removes_nothing(world: World, rig: Rig) -> None:
+    """It differs from that of the database's server, which all machines share, for as long as it likes: what
+    looks years late is left alone until both have agreed for ten minutes (P20).
+    """
+    years_ms = 3 * 365 * 24 * 3600 * 1000
+    ahead_ms = [years_ms]
+    settings = replace(rig.context.settings, retention_days=30)
+    rig.context = replace(rig.context, settings=settings, database_clock=lambda: world.now_ms - ahead_ms[0])
+    done, waiting = rig.running("worker_us"), world.submit(world.caller(), "key").job_id
+    rig.record(done)
+    world.succeed(done.attempt_id)
+    world.now_ms += years_ms
+    in_flight = rig.context.blobs.write(world.ids.new("blob"), b"its row comes next").blob_id
+    os.utime(next((rig.folder / "blobs").glob(f"*/{in_flight}")), (0, 0))
+    upkeep, start = rig.upkeep(), time.monotonic()
+
+    def pass_time(rounds: range) -> tuple[str, bool, bool]:
+        for minute in rounds:
+            swept(upkeep, start + minute * 61)
+            upkeep.retention.thread.join(20)
+            world.now_ms += 61_000
+        erased_at = world.job(done.job_id)["erased_at"]
+        return world.state(waiting), erased_at is not None, in_flight in there(rig)
+
+    with capture_logs() as logs:
+        wrong = pass_time(range(15))
+        ahead_ms[0] = 59_000
+        right = pass_time(range(15, 30))
+
+    assert ("queued", False, True) == wrong
+    assert ("failed", True, False) == right
+    assert [years_ms / 1000] * 15 == [log["ahead_s"] for log in logs if log["event"] == "clock.differs"]
+
+
 def test_the_sweep_takes_bytes_and_rows_that_nothing_refers_to(world: World, rig: Rig) -> None:
     """Old ones only; a result's bytes stay, however old (P5)."""
     rig.neighbour()

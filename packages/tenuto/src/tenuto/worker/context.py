@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,8 @@ class WorkerContext(Struct, frozen=True):
     telemetry: "Telemetry | None" = None
     """Where spans and metrics go; None: nowhere."""
     setbacks: Setbacks = field(default_factory=Setbacks)
+    database_clock: Callable[[], int] | None = None
+    """Reads the wall clock of the database's server, in ms; None: the database is on this machine."""
 
 
 IN_VAIN_S = 0.5

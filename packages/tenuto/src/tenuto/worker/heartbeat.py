@@ -32,7 +32,9 @@ _log = get_logger("tenuto.worker")
 
 
 class ClockAgreement:
-    """Whether wall and monotonic time have agreed for long enough to act on the wall clock."""
+    """Whether wall and monotonic time have agreed for long enough to act on the wall clock, and no other
+    clock differed meanwhile.
+    """
 
     def __init__(self, wall_ms: int, monotonic_s: float) -> None:
         self._lock = threading.Lock()
@@ -48,6 +50,11 @@ class ClockAgreement:
                 self._since = self._jumped_at = monotonic_s
                 self._wall_ms, self._monotonic_s = wall_ms, monotonic_s
             return monotonic_s - self._since >= CLOCKS_AGREE_FOR_S
+
+    def doubt(self, monotonic_s: float) -> None:
+        """Another clock differs from the wall clock, which counts as a jump."""
+        with self._lock:
+            self._since = self._jumped_at = monotonic_s
 
     def is_steady(self, monotonic_s: float) -> bool:
         """Whether no jump was seen for that long: what ran during one may look late by a day, or by years."""
@@ -126,7 +133,7 @@ class Heartbeat:
 
     def watch(self, attempt_id: str, *, cancellable: bool) -> Watched:
         """Report this attempt as alive until `forget`."""
-        watched = Watched(attempt_id, cancellable, self._trusts_clock)
+        watched = Watched(attempt_id, cancellable, self.trusts_clock)
         with self._lock:
             self._watched[attempt_id] = watched
         return watched
@@ -140,7 +147,8 @@ class Heartbeat:
         with self._lock:
             return list(self._watched.values())
 
-    def _trusts_clock(self) -> bool:
+    def trusts_clock(self) -> bool:
+        """Whether the wall clock may end or remove something."""
         return self.agreement.holds(self._context.clock(), time.monotonic())
 
     def _run(self) -> None:
@@ -148,7 +156,7 @@ class Heartbeat:
         beat_at = progress_at = 0.0
         while not self._stopping.is_set():
             now = self.beaten_at = time.monotonic()
-            self._trusts_clock()
+            self.trusts_clock()
             active = self.active()
             fresh = [watched for watched in active if watched.progress is not None]
             if now >= beat_at or (fresh and now >= progress_at):

@@ -71,7 +71,7 @@ class Worker:
         self._engines = Engines(context, offered, self._bell)
         self._heartbeat = Heartbeat(context, self._register)
         self._upkeep = Upkeep(context, self._engines, self._heartbeat, self._bell)
-        self._webhooks = WebhookSender(context)
+        self._webhooks = WebhookSender(context, trusts_clock=self._heartbeat.trusts_clock)
         self._spans = None if context.telemetry is None else _span_export(context, context.telemetry)
         self._topics = {
             queue.topic(lane): lane

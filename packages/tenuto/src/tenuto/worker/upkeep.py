@@ -37,7 +37,7 @@ from tenuto.logs import get_logger, log_failure
 from tenuto.worker import locks
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
-from tenuto.worker.heartbeat import ClockAgreement, Heartbeat
+from tenuto.worker.heartbeat import CLOCKS_AGREE_MS, ClockAgreement, Heartbeat
 from tenuto.worker.housekeeping import Auditor, BackgroundThread, Retention, Sweeper
 
 LOOK_S = 0.5
@@ -301,7 +301,9 @@ class Upkeep:
         return "succeeded"
 
     def _keep_house(self, duties: "Duties", now: float) -> None:
-        context, now_ms = self._context, self._context.clock()
+        context = self._context
+        duties.do("clock", lambda: self._compare_clocks(now))
+        now_ms = context.clock()
         clocks_agree = self._agreement.holds(now_ms, now)
         if clocks_agree:
             for lane in kinds():
@@ -314,6 +316,21 @@ class Upkeep:
         if self._engines.broken():
             duties.do("engine", lambda: self._starts.begin(self._start_engines))
         duties.do("audit", lambda: self._auditor.look(trusts_the_clock=clocks_agree))
+
+    def _compare_clocks(self, now: float) -> None:
+        """Nothing is ended or removed by our clock while it differs from that of the database's server: on a
+        machine whose clock is years ahead every job of all machines would look overdue.
+        """
+        context = self._context
+        if context.database_clock is None:
+            return
+        before_ms = context.clock()
+        theirs_ms = context.database_clock()
+        ahead_ms = max(before_ms - theirs_ms, 0) or min(context.clock() - theirs_ms, 0)
+        if abs(ahead_ms) > CLOCKS_AGREE_MS:
+            self._agreement.doubt(now)
+            self._heartbeat.agreement.doubt(time.monotonic())
+            _log.warning("clock.differs", ahead_s=ahead_ms / 1000)
 
     def _expire(self, duties: "Duties", lane: str, now_ms: int) -> None:
         """Each job in a transaction of its own: one that cannot be expired does not hold up the others."""

@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 
 from tenuto import failpoints
@@ -54,8 +55,9 @@ class WebhookSender:
     up, do no harm: each record is fenced, and a message that is sent twice has the same id both times.
     """
 
-    def __init__(self, context: WorkerContext) -> None:
+    def __init__(self, context: WorkerContext, *, trusts_clock: Callable[[], bool]) -> None:
         self._context = context
+        self._trusts_clock = trusts_clock
         self._is_wanted = context.settings.webhooks != "off"
         self._is_public = context.settings.webhooks == "public"
         self._low_micros = parse_cny(context.settings.low_balance)
@@ -144,7 +146,7 @@ class WebhookSender:
                 lambda tx: webhooks.outgoing(tx, chosen.values(), now_ms=now_ms)
             ):
                 self._begin(chosen[outgoing.webhook_id], outgoing)
-        if time.monotonic() >= self._forget_at:
+        if time.monotonic() >= self._forget_at and self._trusts_clock():
             has_more = context.database.write(lambda tx: webhooks.forget(tx, now_ms=now_ms))
             self._forget_at = time.monotonic() + (0.0 if has_more else FORGET_S)
         if has_removed:

@@ -257,6 +257,40 @@ def test_an_operator_decides_what_nobody_else_may(
     assert [] == operator.faults
 
 
+def test_a_credit_is_booked_once_however_often_its_answer_is_lost(
+    browser: Browser, fake_house: RunningService, operator_cookie: Cookies
+) -> None:
+    """Also after the panel was closed, and after the page was loaded again; the next one is a new one."""
+    with person(browser, fake_house.url) as operator:
+        operator.become(operator_cookie)
+        page = operator.page
+        operator.open("/operator")
+        account = operator.ask("POST", "/web/operator/accounts", {"name": "payer"})[1]["id"]
+
+        def add() -> None:
+            page.get_by_role("button", name="Manage payer").click()
+            page.get_by_label("Amount in yuan").fill("5")
+            page.get_by_role("button", name="Add credit").click()
+
+        def close() -> None:
+            page.get_by_role("button", name="Close").click()
+
+        operator.open("/operator/accounts")
+        for after in (close, page.reload):
+            with _lost_answers(page, f"/{account}/credit"):
+                add()
+                page.locator(".panel .problem").wait_for()
+            after()
+        balances = []
+        for after in (close, lambda: None):
+            add()
+            page.get_by_text("was added.").wait_for()
+            balances.append(operator.ask("GET", "/web/operator/accounts?search=payer")[1]["data"][0])
+            after()
+
+    assert [25_000_000, 30_000_000] == [line["available_micros"] for line in balances]
+
+
 def test_what_the_service_calls_damaged_is_shown_so(
     browser: Browser, fake_house: RunningService, operator_cookie: Cookies
 ) -> None:

@@ -46,6 +46,24 @@ NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|(?<!\d)\.\d+"
 LONGEST = 15
 """A whole number of more digits is read digit by digit."""
 MEASURE = "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
+PARTS = {2: "half", 3: "third", 4: "quarter", 5: "fifth", 6: "sixth", 8: "eighth", 16: "sixteenth"}
+PROPER = "|".join(rf"(?:{'|'.join(map(str, range(1, below)))})/{below}" for below in PARTS)
+"""Fractions below one, as in recipes and measures; others, as 24/7 and 9/11, are two numbers."""
+BEFORE_NO_FRACTION = (
+    "on",
+    "by",
+    "since",
+    "until",
+    "before",
+    "after",
+    "from",
+    "page",
+    "part",
+    "step",
+    "slide",
+)
+NO_FRACTION = "".join(rf"(?<!\b[{word[0]}{word[0].upper()}]{word[1:]}\s)" for word in BEFORE_NO_FRACTION)
+"""After these words it is a day, or one of several."""
 SCALE = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}
 """After a sum of money, in either case."""
 
@@ -55,6 +73,8 @@ PATTERN = re.compile(
   | (?P<version>(?<![\d.])\d+(?:\.\d+){{2,}})
   | (?P<date>\b(?P<year>\d{{4}})-(?P<month>0?[1-9]|1[0-2])-(?P<day>0?[1-9]|[12]\d|3[01])\b)
   | (?P<slashed>\b(?P<month2>0?[1-9]|1[0-2])/(?P<day2>0?[1-9]|[12]\d|3[01])/(?P<year2>\d{{4}})\b)
+  | (?P<fraction>(?<![\w/.,-]){NO_FRACTION}(?!(?<=\()\d+/\d+\))
+      (?:(?P<whole>\d{{1,3}})[ \u00a0])?(?P<proper>{PROPER})(?![\w/-]|[.,]\d))
   | (?P<anniversary>\b(?P<named>{"|".join(MONTHS)})\s(?P<day3>[1-9]|[12]\d|3[01])(?!\w|[:%/-]|[.,]\d))
   | (?P<time>\b(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?:\s?(?P<half>[apAP]\.?[mM]\b\.?))?)
   | (?P<oclock>\b(?P<hour2>0?[1-9]|1[0-2])\s?(?P<half2>[ap]m\b|[AP]M\b|[ap]\.m\.|[AP]\.M\.))
@@ -136,6 +156,16 @@ def _slashed(found: re.Match[str]) -> str:
     return f"{MONTHS[int(found['month2']) - 1]} {ordinal(found['day2'])}, {year_words(int(found['year2']))}"
 
 
+def _fraction(found: re.Match[str]) -> str:
+    """1/2 → one half; 2 1/2 → two and a half."""
+    above, below = map(int, found["proper"].split("/"))
+    part = PARTS[below]
+    words = f"{ONES[above]} {part if above == 1 else 'halves' if below == 2 else f'{part}s'}"
+    if found["whole"] is None:
+        return words
+    return f"{counted(found['whole'])} and {re.sub('^one ', 'a ', words)}"
+
+
 def _time(found: re.Match[str]) -> str:
     hour, minute, half = int(found["hour"]), int(found["minute"]), found["half"]
     words = cardinal(hour)
@@ -205,6 +235,7 @@ SAID: dict[str, Callable[[re.Match[str]], str]] = {
     "version": lambda found: " point ".join(map(counted, found[0].split("."))),
     "date": _date,
     "slashed": _slashed,
+    "fraction": _fraction,
     "anniversary": lambda found: f"{found['named']} {ordinal(found['day3'])}",
     "time": _time,
     "oclock": lambda found: cardinal(int(found["hour2"])) + _half(found["half2"]),

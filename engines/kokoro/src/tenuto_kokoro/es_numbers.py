@@ -39,6 +39,13 @@ SIGNS |= {"½": "un medio", "¼": "un cuarto", "¾": "tres cuartos"}
 MEXICAN = r"\d{1,3}(?:,\d{3})+\.\d+(?!\d)"
 """As in the United States: commas separate thousands, and a point separates the decimals."""
 NUMBER = MEXICAN + r"|\d{1,3}(?:[. ]\d{3})+(?!\d)(?:,\d+)?|\d{1,3}(?:,\d{3}){2,}|\d+(?:[.,]\d+)?"
+PARTS = {2: "medio", 3: "tercio", 4: "cuarto", 5: "quinto", 6: "sexto", 8: "octavo"}
+PROPER = "|".join(rf"(?:{'|'.join(map(str, range(1, below)))})/{below}" for below in PARTS)
+"""Fractions below one, as in recipes; others, as 24/7, are two numbers."""
+BEFORE_NO_FRACTION = ("el", "del", "al", "desde", "hasta", "página", "parte", "paso")
+NO_FRACTION = "".join(rf"(?<!\b[{word[0]}{word[0].upper()}]{word[1:]}\s)" for word in BEFORE_NO_FRACTION)
+"""After these words it is a day, or one of several."""
+NOUN = re.compile(r"\s+(?!del?\b)(?:(?P<feminine>[a-záéíóúñ]{2,}as?\b)|[a-záéíóúñ]{3,})")
 LONGEST = 12
 """A whole number of more digits is read digit by digit."""
 MEASURE = "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))
@@ -49,6 +56,8 @@ PATTERN = re.compile(
   | (?P<version>(?<![\d.])(?!\d{{1,3}}(?:\.\d{{3}})+(?![.\d]))\d+(?:\.\d+){{2,}})
   | (?P<date>\b(?P<year>\d{{4}})-(?P<month>0?[1-9]|1[0-2])-(?P<day>0?[1-9]|[12]\d|3[01])\b)
   | (?P<slashed>\b(?P<day2>0?[1-9]|[12]\d|3[01])/(?P<month2>0?[1-9]|1[0-2])/(?P<year2>\d{{4}})\b)
+  | (?P<fraction>(?<![\w/.,-]){NO_FRACTION}(?!(?<=\()\d+/\d+\))
+      (?:(?P<whole>\d{{1,3}})[ \u00a0])?(?P<proper>{PROPER})(?![\w/-]|[.,]\d))
   | (?P<time>\b(?P<hour>[01]?\d|2[0-4]):(?P<minute>[0-5]\d)(?:\s?h\b)?)
   | (?P<money>(?P<coin>US\$|[$€£¥￥])\s?(?P<sum>{NUMBER})(?:\s(?P<scale>mil|[mb]ill(?:[oó]n|ones))\b)?)
   | (?P<paid>(?P<sum2>{NUMBER})\s?(?P<coin2>[$€£¥￥]))
@@ -127,6 +136,20 @@ def _parted(text: str) -> tuple[str, str]:
 def _date(found: re.Match[str]) -> str:
     day, month, year = (found[name] or found[f"{name}2"] for name in ("day", "month", "year"))
     return f"{cardinal(int(day))} de {MONTHS[int(month) - 1]} de {cardinal(int(year))}"
+
+
+def _fraction(found: re.Match[str]) -> str:
+    """1/2 taza → media taza; 2 1/2 → dos y medio; 3/4 → tres cuartos."""
+    above, below = map(int, found["proper"].split("/"))
+    noun = NOUN.match(found.string, found.end())
+    whole = found["whole"] and counted(found["whole"])
+    if below > 2:
+        words = f"un {PARTS[below]}" if above == 1 else f"{SMALL[above]} {PARTS[below]}s"
+    elif noun and noun["feminine"]:
+        words, whole = "media", whole and _feminine(whole)
+    else:
+        words = "medio" if noun or whole else "un medio"
+    return f"{whole} y {words}" if whole else words
 
 
 def _time(found: re.Match[str]) -> str:
@@ -209,6 +232,7 @@ SAID: dict[str, Callable[[re.Match[str]], str]] = {
     "version": lambda found: " punto ".join(map(counted, found[0].split("."))),
     "date": _date,
     "slashed": _date,
+    "fraction": _fraction,
     "time": _time,
     "money": _money,
     "paid": _money,

@@ -17,6 +17,8 @@ BY = Decision("an operator")
 LOOK_EVERY_S = 9.0
 AGREE_S = 600.0
 HOUSE_S = 60.0
+BEGIN_MS = 1_767_225_600_000
+"""2026: an earlier deadline is one of a clock that had not been set (P20)."""
 JUMPS_MS = (3_600_000, -7_200_000, 3 * 24 * 3600 * 1000, 20 * 24 * 3600 * 1000, -20 * 24 * 3600 * 1000)
 
 
@@ -88,7 +90,7 @@ class Keepers(Ground):
         operation = self.deciding(job, how)
         can = job.state == "recovery_required" and job.newest is not None
         if how == "requeue":
-            can = can and job.deadline_at > self.world.now_ms
+            can = can and not BEGIN_MS <= job.deadline_at <= self.world.now_ms
         if how == "complete":
             can = can and job.newest is not None and job.newest.blob is not None
         if not can:
@@ -131,7 +133,7 @@ class Keepers(Ground):
                 assert self.may_rescue(attempt), "taken from a worker that lives"
                 self.rescued(attempt)
         for job in self.model.in_state("queued"):
-            overdue = job.deadline_at <= self.world.now_ms
+            overdue = BEGIN_MS <= job.deadline_at <= self.world.now_ms
             agreed_s = self.mono - self.jumped_at
             if states[job.job_id] == "failed":
                 assert overdue and agreed_s >= AGREE_S, "failed by a clock that nobody may trust"

@@ -85,6 +85,9 @@ def test_a_deadline_ends_a_run_while_the_clock_is_known(
     left["a second before"] = calls.time_left_s()
     world.now_ms += 3_600_000
     left["another jump"] = calls.time_left_s()
+    rig.heartbeat.agreement = ClockAgreement(world.now_ms - 660_000, time.monotonic() - 660)
+    unset = replace(claim, deadline_at=14 * 24 * 3_600_000)
+    left["accepted in 1970"] = replace(calls, claim=unset).time_left_s()
 
     assert {
         "a start": 14 * 24 * 3600,
@@ -92,6 +95,7 @@ def test_a_deadline_ends_a_run_while_the_clock_is_known(
         "two hours before": 7200,
         "a second before": least_s,
         "another jump": DOUBTFUL_RUN_S,
+        "accepted in 1970": DOUBTFUL_RUN_S,
     } == {when: round(seconds) for when, seconds in left.items()}
 
 

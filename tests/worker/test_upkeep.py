@@ -31,7 +31,8 @@ from tenuto.config import ModelSettings, Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed, Unavailable
 from tenuto.hosts.host import HostNotReady
-from tenuto.jobs.states import DEADLINE_MS
+from tenuto.jobs import recover
+from tenuto.jobs.states import DEADLINE_MS, Decision
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
 from tenuto.worker.housekeeping import remove_condemned
@@ -345,6 +346,26 @@ def test_overdue_jobs_fail_when_the_clocks_agree(world: World, rig: Rig) -> None
     for _ in range(2):
         pass_s(61)
     assert ("failed", "deadline_exceeded") == (world.state(job_id), world.job(job_id)["error_code"])
+
+
+def test_a_job_that_was_accepted_before_the_clock_was_set_is_not_overdue(world: World, rig: Rig) -> None:
+    """Its deadline is in 1970, as the machine had no time yet: it still runs, and may be run again (P20)."""
+    today_ms, world.now_ms = world.now_ms, 3000
+    claimed = rig.running("worker_us", METERED)
+    waiting = world.submit(world.caller(), "key").job_id
+    world.fence(claimed.attempt_id)
+    world.now_ms = today_ms
+    upkeep, start = rig.upkeep(), time.monotonic()
+    for minute in range(12):
+        upkeep.look(start + minute * 61)
+        world.now_ms += 61_000
+    world.unknown(claimed.attempt_id)
+    evidence = world.read(lambda tx: recover.evidence(tx, claimed.job_id, now_ms=world.now_ms))
+    by = Decision("an operator")
+    world.write(lambda tx: recover.requeue(tx, world.ids, claimed.job_id, by=by, now_ms=world.now_ms))
+
+    assert ("queued", "queued") == (world.state(waiting), world.state(claimed.job_id))
+    assert evidence.exits.requeue.refused is None
 
 
 def test_clocks_that_agree() -> None:

@@ -16,7 +16,7 @@ from tenuto.billing.rules import charge_micros, cny
 from tenuto.config import Price
 from tenuto.errors import PriceInvalid
 from tenuto.jobs.rows import AttemptRow, EventRow, JobRow
-from tenuto.jobs.states import RECOVERY_REQUIRED
+from tenuto.jobs.states import RECOVERY_REQUIRED, is_overdue
 
 R = TypeVar("R", bound=Struct)
 
@@ -334,7 +334,8 @@ def exits_of(job: JobRow, attempts: list[AttemptRow], now_ms: int) -> Exits:
             releases=None if charge is None else cny(hold - charge),
         ),
         RequeueExit(
-            refused=not_waiting or ("its deadline has passed" if job.deadline_at <= now_ms else None),
+            refused=not_waiting
+            or ("its deadline has passed" if is_overdue(job.deadline_at, now_ms) else None),
             keeps_held=cny(hold),
             may_be_paid_twice=any(row.fenced_at is not None for row in attempts),
         ),

@@ -29,7 +29,7 @@ from tenuto.jobs.evidence import (
 )
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.rows import JobRow, WaitingJob
-from tenuto.jobs.states import CANCELLED, FAILED, RECOVERY_REQUIRED, Decision
+from tenuto.jobs.states import CANCELLED, FAILED, RECOVERY_REQUIRED, Decision, is_overdue
 
 INTACT, DAMAGED, MISSING = "intact", "damaged", "missing"
 _UNKNOWN = "the outcome of the engine's call stayed unknown"
@@ -133,7 +133,7 @@ def requeue(tx: Transaction, ids: Ids, job_id: str, *, by: Decision, now_ms: int
     if _is_done(tx, job_id, by, "adjust", "requeued"):
         return
     job = _in_recovery(tx, job_id, now_ms)
-    if job.deadline_at <= now_ms:
+    if is_overdue(job.deadline_at, now_ms):
         raise OperatorError(
             f"the deadline of {job_id} has passed, so it would only fail: complete or void it"
         )

@@ -58,6 +58,14 @@ FIRST_PAUSE_MS = 1_000
 MAX_PAUSE_MS = 600_000
 DEADLINE_MS = 14 * 24 * 3600 * 1000
 """From acceptance to the end, for every kind (contract: 14 days)."""
+LEAST_DEADLINE_MS = 1_767_225_600_000
+"""The beginning of 2026, before which there was no such service: a machine whose clock had not been set yet
+accepted a job with an earlier deadline, which therefore says nothing."""
+
+
+def is_overdue(deadline_at: int, now_ms: int) -> bool:
+    """Whether a deadline has passed."""
+    return LEAST_DEADLINE_MS <= deadline_at <= now_ms
 
 
 def pause_ms(workers_lost: int) -> int:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from tenuto.db import records
 from tenuto.db.database import Deferred, Row, Transaction
 from tenuto.jobs.rows import BoundKey, CancelNoted, JobRow, NewestKey, OwnedJob, WaitingJob
-from tenuto.jobs.states import Decision
+from tenuto.jobs.states import LEAST_DEADLINE_MS, Decision
 
 AFTER_ALL = "joc"
 """Greater than any id of a job.
@@ -224,18 +224,20 @@ def note_cancel(tx: Transaction, job_id: str, now_ms: int) -> CancelNoted | None
 
 
 def overdue(tx: Transaction, lane: str, now_ms: int, limit: int, *, after: str) -> list[str]:
-    """Queued jobs past their deadline; all get equally long, so only the lane's oldest are examined, after
-    this one.
+    """Queued jobs past their deadline (see `is_overdue`); all get equally long, so only the lane's oldest are
+    examined, after this one.
     """
     rows = tx.all(
         """select id from (
                select id, deadline_at from job
                where state = 'queued' and (lane, id) > (:lane, :after) and (lane, id) < (:lane, :after_all)
+                 and deadline_at >= :least
                order by lane, id limit :limit) as oldest
            where deadline_at <= :now order by id""",
         lane=lane,
         after=after,
         after_all=AFTER_ALL,
+        least=LEAST_DEADLINE_MS,
         now=now_ms,
         limit=limit,
     )

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from tenuto import failpoints
 from tenuto.hosts.host import HostResult
 from tenuto.jobs.queue import Claim
+from tenuto.jobs.states import LEAST_DEADLINE_MS
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Watched
@@ -22,7 +23,8 @@ LEAST_RUN_S = 60.0
 LEAST_PAID_RUN_S = 3600.0
 """A paid call gets longer: ended early, it would still have to be paid, and its outcome would be unknown."""
 DOUBTFUL_RUN_S = 6 * 3600.0
-"""While the wall clock is in doubt, for ten minutes after a start or a jump: long enough for any work."""
+"""While the wall clock is in doubt, for ten minutes after a start or a jump, or if it was not set yet when the
+job was accepted: long enough for any work."""
 
 OnSegment = Callable[[bytes, dict[str, Any]], None]
 OnProgress = Callable[[dict[str, Any]], None]
@@ -88,6 +90,6 @@ class EngineCalls(Struct, frozen=True):
     def time_left_s(self) -> float:
         """Seconds until the job's deadline on the wall clock; a jump of that clock never ends a job."""
         least_s = LEAST_RUN_S if self.claim.rerunnable else LEAST_PAID_RUN_S
-        if not self.watched.trusts_clock():
+        if not self.watched.trusts_clock() or self.claim.deadline_at < LEAST_DEADLINE_MS:
             least_s = DOUBTFUL_RUN_S
         return max(least_s, (self.claim.deadline_at - self.context.clock()) / 1000)

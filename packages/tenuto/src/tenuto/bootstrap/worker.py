@@ -10,7 +10,7 @@ from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
 from tenuto.db.database import Database
-from tenuto.db.server_clock import server_clock
+from tenuto.db.opening import server_clock
 from tenuto.errors import OperatorError
 from tenuto.ids import Ids
 from tenuto.worker.abilities import Ability, look

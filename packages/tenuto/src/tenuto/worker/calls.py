@@ -23,8 +23,8 @@ LEAST_RUN_S = 60.0
 LEAST_PAID_RUN_S = 3600.0
 """A paid call gets longer: ended early, it would still have to be paid, and its outcome would be unknown."""
 DOUBTFUL_RUN_S = 6 * 3600.0
-"""While the wall clock is in doubt, for ten minutes after a start or a jump, or if it was not set yet when the
-job was accepted: long enough for any work."""
+"""While the wall clock is in doubt, for ten minutes after a start or a jump, or if it had not been set when
+the job was accepted: long enough for any work."""
 
 OnSegment = Callable[[bytes, dict[str, Any]], None]
 OnProgress = Callable[[dict[str, Any]], None]

@@ -65,6 +65,8 @@ def test_numbers_are_written_out() -> None:
     assert "二千二十六年三月五日" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "2026-03-05")
     assert "十三時三十分" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "13:30")
     assert "千二百円" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "￥1,200")
+    assert "四分の三" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "3/4")
+    assert "百二十の八十" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "120/80")
     assert "一点二点三" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "1.2.3")
 
 

@@ -122,6 +122,15 @@ def _time(found: re.Match[str]) -> str:
     return f"{cardinal(int(found['hour']))}時" + (f"{cardinal(minute)}分" if minute else "")
 
 
+def _fraction(found: re.Match[str]) -> str:
+    """3/4 → 四分の三; 120/80, as of blood pressure → 百二十の八十."""
+    above, below = found["above"], found["below"]
+    # By their lengths first: a number may have more digits than int() takes.
+    if (len(above), above) > max((len(below), below), (1, "9")):
+        return f"{plain(above)}の{plain(below)}"
+    return f"{plain(below)}分の{plain(above)}"
+
+
 def _measured(found: re.Match[str]) -> str:
     minus = "マイナス" if found["minus"] else ""
     return minus + plain(found["number"]) + MEASURES.get(found["measure"] or "", "")
@@ -134,7 +143,7 @@ SAID: dict[str, Callable[[re.Match[str]], str]] = {
     "time": _time,
     "phone": lambda found: "の".join(map(names, found[0].split("-"))),
     "money": lambda found: plain(found["sum"]) + found["scale"] + MONEY[found["coin"]],
-    "fraction": lambda found: f"{plain(found['below'])}分の{plain(found['above'])}",
+    "fraction": _fraction,
     "range": lambda found: (
         f"{plain(found['low'])}から{plain(found['high'])}{MEASURES.get(found['measure2'] or '', '')}"
     ),

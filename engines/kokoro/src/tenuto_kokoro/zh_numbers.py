@@ -160,6 +160,15 @@ def _time(found: re.Match[str]) -> str:
     return words
 
 
+def _fraction(found: re.Match[str]) -> str:
+    """3/4 → 四分之三; 120/80, as of blood pressure → 一百二十比八十."""
+    above, below = found["above"], found["below"]
+    # By their lengths first: a number may have more digits than int() takes.
+    if (len(above), above) > max((len(below), below), (1, "9")):
+        return f"{plain(above)}比{plain(below)}"
+    return f"{plain(below)}分之{plain(above)}"
+
+
 def _range(found: re.Match[str]) -> str:
     """A share at the end is said of both ends, a measure only of the last."""
     ends = (found["low"], found["high"])
@@ -203,7 +212,7 @@ SAID: dict[str, Callable[[re.Match[str]], str]] = {
     "mobile": _phone,
     "phone": _phone,
     "money": lambda found: plain(found["sum"]) + found["scale"] + MONEY[found["coin"]],
-    "fraction": lambda found: f"{plain(found['below'])}分之{plain(found['above'])}",
+    "fraction": _fraction,
     "range": _range,
     "measured": _measured,
 }

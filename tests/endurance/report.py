@@ -1,6 +1,8 @@
 """docs/endurance.md, written from the record of the pieces; and a piece as lines for a terminal."""
 
+import re
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +18,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "endurance.md"
 PAGE = Path(__file__).with_name("page.md")
 WANTED_HOURS = 24
 NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+_ID = re.compile(r"(?<=[a-z]_)[0-9a-z]{26}")
 
 
 def write(pieces: Sequence[Piece]) -> None:
@@ -105,10 +108,17 @@ def _latencies(pieces: Sequence[Piece]) -> Iterable[str]:
 
 
 def _faults(pieces: Sequence[Piece]) -> Iterable[str]:
-    found = [(piece, fault) for piece in pieces for fault in piece.faults]
-    yield f"**Faults: {len(found)}.**\n"
-    for piece, fault in found:
-        yield f"\n- {NAMES[piece.database]}, {piece.date}, `{piece.commit}`: `{fault[:300]}`"
+    """Alike but for the ids in them, they are one line with their number."""
+    found = Counter(
+        (NAMES[piece.database], piece.date, piece.commit, _ID.sub("…", fault)[:300])
+        for piece in pieces
+        for fault in piece.faults
+    )
+    yield f"**Faults: {found.total()}.**\n"
+    for (name, date, commit, fault), count in found.items():
+        yield f"\n- {name}, {date}, `{commit}`, {count} ×: `{fault}`"
+    if found:
+        yield "\n"
 
 
 def _slope(trend: Trend) -> str:

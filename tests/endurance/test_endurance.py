@@ -123,6 +123,16 @@ def test_a_piece_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert "| SQLite | speech | 1,000 | 40 | 60 | 90 |" in text
 
 
+def test_faults_that_differ_only_in_ids_are_one_line() -> None:
+    """With their number, on each database apart."""
+    faults = [f"cancelled: job_{character * 26} was cancelled, and is succeeded" for character in "ab"]
+    text = report.page([piece(series={}, faults=[*faults, "upload: timed out"])])
+
+    assert "**Faults: 3.**" in text
+    assert "`abc`, 2 ×: `cancelled: job_… was cancelled, and is succeeded`\n" in text
+    assert "`abc`, 1 ×: `upload: timed out`\n" in text
+
+
 def test_the_committed_page_is_that_of_the_committed_record() -> None:
     """docs/endurance.md says what tests/endurance/pieces.jsonl holds."""
     assert report.page(record.read()) == report.DOCUMENT.read_text("utf-8")

@@ -250,7 +250,7 @@ def test_a_sender_waits_for_the_first_webhook(world: World, rig: Rig) -> None:
 
 @pytest.mark.parametrize(("column", "text"), [("events", "["), ("models", "{}")])
 def test_a_damaged_webhook_holds_up_no_other_message(world: World, column: str, text: str) -> None:
-    """It receives nothing and is still listed; whoever sets its events anew mends them (P14)."""
+    """It receives nothing and is still listed; setting its events repairs it (P14)."""
     caller, other = world.caller(), world.caller()
     damaged, sound = made(world, caller), made(world, other)
     world.run(f"update webhook set {column} = :text where id = :id", text=text, id=damaged)
@@ -279,7 +279,7 @@ def test_a_damaged_webhook_holds_up_no_other_message(world: World, column: str, 
     ],
 )
 def test_a_message_that_cannot_be_sent_has_failed(world: World, rig: Rig, damage: str) -> None:
-    """It is tried again by the schedule, not at once; the messages of others are sent meanwhile (P14)."""
+    """It is retried on schedule, not immediately; the messages of others are sent meanwhile (P14)."""
     if "cast" in damage and world.database.dialect != "sqlite":
         pytest.skip("PostgreSQL takes no such text; a page of it that is damaged is refused by its checksum")
     receiver, caller, other = Receiver(), world.caller(), world.caller()

@@ -383,8 +383,8 @@ def test_clocks_that_agree() -> None:
 
 
 def test_a_worker_whose_clock_is_wrong_ends_and_removes_nothing(world: World, rig: Rig) -> None:
-    """It differs from that of the database's server, which all machines share, for as long as it likes: what
-    looks years late is left alone until both have agreed for ten minutes (P20).
+    """What looks years late is left alone until its clock and that of the database's server, which all
+    machines share, have agreed for ten minutes (P20).
     """
     years_ms = 3 * 365 * 24 * 3600 * 1000
     ahead_ms = [years_ms]
@@ -447,7 +447,7 @@ def test_the_sweep_takes_bytes_and_rows_that_nothing_refers_to(world: World, rig
 
 
 def test_bytes_that_cannot_be_removed_hold_up_no_others(world: World, rig: Rig) -> None:
-    """However many they are: objects under a lock of the bucket's, or files of another owner (P14)."""
+    """Such as objects under an object lock, or files of another owner, however many there are (P14)."""
     kept = [world.ids.new("blob") for _ in range(artifacts.SWEEP_BATCH + 1)]
     world.write(lambda tx: artifacts.condemn_rowless(tx, kept, now_ms=world.now_ms))
     last = rig.context.blobs.write(world.ids.new("blob"), b"condemned last").blob_id

@@ -162,6 +162,8 @@ def test_spanish_is_said_as_it_is_spelled(word: str, sounds: str) -> None:
         ("1 1/2 tazas", "una y media tazas"),
         ("1/2 desayuno", "medio desayuno"),
         ("1/2 de leche", "un medio de leche"),
+        ("1/2 día", "medio día"),
+        ("1/2 para ti", "un medio para ti"),
         ("1 3/4 litros", "uno y tres cuartos litros"),
         ("el 1/2", "el uno/dos"),
         ("(1/3)", "(uno/tres)"),

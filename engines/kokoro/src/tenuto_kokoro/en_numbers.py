@@ -50,18 +50,8 @@ PARTS = {2: "half", 3: "third", 4: "quarter", 5: "fifth", 6: "sixth", 8: "eighth
 PROPER = "|".join(rf"(?:{'|'.join(map(str, range(1, below)))})/{below}" for below in PARTS)
 """Fractions below one, as in recipes and measures; others, as 24/7 and 9/11, are two numbers."""
 BEFORE_NO_FRACTION = (
-    "on",
-    "by",
-    "since",
-    "until",
-    "before",
-    "after",
-    "from",
-    "page",
-    "part",
-    "step",
-    "slide",
-)
+    "on", "by", "since", "until", "before", "after", "from", "page", "part", "step", "slide",
+)  # fmt: skip
 NO_FRACTION = "".join(rf"(?<!\b[{word[0]}{word[0].upper()}]{word[1:]}\s)" for word in BEFORE_NO_FRACTION)
 """After these words it is a day, or one of several."""
 SCALE = {"k": "thousand", "m": "million", "mn": "million", "b": "billion", "bn": "billion"}

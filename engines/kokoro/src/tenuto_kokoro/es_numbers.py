@@ -45,7 +45,10 @@ PROPER = "|".join(rf"(?:{'|'.join(map(str, range(1, below)))})/{below}" for belo
 BEFORE_NO_FRACTION = ("el", "del", "al", "desde", "hasta", "página", "parte", "paso")
 NO_FRACTION = "".join(rf"(?<!\b[{word[0]}{word[0].upper()}]{word[1:]}\s)" for word in BEFORE_NO_FRACTION)
 """After these words it is a day, or one of several."""
-NOUN = re.compile(r"\s+(?!del?\b)(?:(?P<feminine>[a-záéíóúñ]{2,}as?\b)|[a-záéíóúñ]{3,})")
+NOUN = re.compile(
+    r"\s+(?!(?:del?|para|hasta|cada|una)\b)"
+    r"(?:(?P<feminine>(?!días?\b)[a-záéíóúñ]{2,}as?\b)|[a-záéíóúñ]{3,})"
+)
 LONGEST = 12
 """A whole number of more digits is read digit by digit."""
 MEASURE = "|".join(sorted(map(re.escape, MEASURES), key=len, reverse=True))

@@ -64,7 +64,7 @@ def inputs_of_ended(tx: Transaction, *, ended_before: int, after: str, limit: in
 
 
 class Patience:
-    """How much longer failing removals may take; its holder may pass it to several calls of `remove`."""
+    """How much longer failing removals may take. Several calls of `remove` may share one."""
 
     def __init__(self) -> None:
         self.left_s = PATIENCE_S
@@ -79,8 +79,8 @@ def remove(
 ) -> list[str]:
     """Remove the bytes of condemned blobs, then their rows; returns what could not be removed.
 
-    A failure does not stop the others until patience is over. While a backup is in progress nothing is
-    removed and nothing counts as failed: upkeep removes the bytes later.
+    After a failure, the others are still tried unless patience is over. While a backup is in progress nothing
+    is removed and nothing counts as failed: upkeep removes the bytes later.
     """
     if not blob_ids or database.read(backups.is_under_way):
         return []

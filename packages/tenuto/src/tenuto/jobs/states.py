@@ -59,8 +59,8 @@ MAX_PAUSE_MS = 600_000
 DEADLINE_MS = 14 * 24 * 3600 * 1000
 """From acceptance to the end, for every kind (contract: 14 days)."""
 LEAST_DEADLINE_MS = 1_767_225_600_000
-"""The beginning of 2026, before which there was no such service: a machine whose clock had not been set yet
-accepted a job with an earlier deadline, which therefore says nothing."""
+"""The beginning of 2026. Tenuto did not exist before, so an earlier deadline is ignored: the clock of the
+machine that accepted the job had not been set."""
 
 
 def is_overdue(deadline_at: int, now_ms: int) -> bool:

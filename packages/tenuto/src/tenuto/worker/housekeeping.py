@@ -161,9 +161,9 @@ class Sweeper:
 
 
 def remove_condemned(context: WorkerContext, *, is_enough: Callable[[], bool]) -> None:
-    """Remove what a sweep condemned, and what was erased but could not be removed at once: during a backup.
+    """Remove what a sweep condemned, and what was erased while a backup was in progress.
 
-    Bytes that cannot be removed hold up no others; the log names some of them. `is_enough` is called before
+    Bytes that cannot be removed do not block others; the log names some of them. `is_enough` is called before
     each portion.
     """
     patience, count = Patience(), SWEEP_BATCH

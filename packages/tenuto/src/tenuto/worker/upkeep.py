@@ -108,7 +108,7 @@ class Upkeep:
         self._calls = Presence(away_s=context.settings.chat_timeout_s + ABANDONED_CALL_S, observe_s=CALLS_S)
         self._troubles: dict[str, _Trouble] = {}
         self._looked_at = float("-inf")
-        # The last overdue job seen by lane, while more follow it: a batch that cannot be expired is passed.
+        # By lane: the last overdue job seen, if more follow. The next round continues after it.
         self._looked_up_to: dict[str, str] = {}
         self._agreement = ClockAgreement(context.clock(), time.monotonic())
         self._auditor = Auditor(context)
@@ -318,8 +318,8 @@ class Upkeep:
         duties.do("audit", lambda: self._auditor.look(trusts_the_clock=clocks_agree))
 
     def _compare_clocks(self, now: float) -> None:
-        """Nothing is ended or removed by our clock while it differs from that of the database's server: on a
-        machine whose clock is years ahead every job of all machines would look overdue.
+        """Distrust our clock if it differs from that of the database's server. If it were years ahead, every
+        job of every machine would look overdue.
         """
         context = self._context
         if context.database_clock is None:

@@ -227,7 +227,7 @@ class WebhookSender:
             context.database.wake(TOPIC)
 
     def _answer(self, outgoing: Outgoing) -> Answer:
-        """Send it. One that cannot be sent has failed like any other and is sent again later, not at once."""
+        """Send it. If that is impossible, the attempt fails like any other and is retried on schedule."""
         timestamp = self._context.clock() // 1000
         try:
             body = outgoing.body.encode()

@@ -103,6 +103,29 @@ def test_a_process_that_cannot_load_what_renditions_need_stops(
     assert '"reason": "Too many open files", "event": "libraries.not_loaded"' in logged
 
 
+def test_a_stop_right_after_the_start_lets_the_libraries_load(
+    operator: Operator, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that exits while a thread is inside C++, as imports of soxr are, would die of SIGABRT."""
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "lameenc.py").write_text(
+        "import sys, time\nprint('loading', flush=True)\ntime.sleep(3)\nprint('loaded', file=sys.stderr)"
+    )
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join(filter(None, [str(slow), os.environ.get("PYTHONPATH")]))
+    )
+    process = start("serve", "--port", "0", "--engines", "fake")
+    assert process.stdout is not None
+    while "loading" not in process.stdout.readline():
+        assert process.poll() is None
+    process.terminate()
+    code = process.wait(WAIT_S)
+
+    assert 0 == code
+    assert "loaded\n" in (operator.folder.parent / "serve.log").read_text()
+
+
 @pytest.mark.parametrize("is_full", [True, False])
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_service_runs_although_nothing_can_be_printed(

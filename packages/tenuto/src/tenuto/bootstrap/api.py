@@ -89,7 +89,8 @@ def serve_api(
     from tenuto.web.studio import make_studio
 
     def on_ready(addresses: list[Any]) -> None:
-        threading.Thread(target=_load_libraries, args=(ends,), name="libraries", daemon=True).start()
+        # Not a daemon: a process that exits while one of its threads is inside C++ dies of SIGABRT.
+        threading.Thread(target=_load_libraries, args=(ends,), name="libraries").start()
         if sibling is not None:
             sibling.on_ready(metrics_port)
         else:

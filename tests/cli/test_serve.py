@@ -112,9 +112,7 @@ def test_a_stop_right_after_the_start_lets_the_libraries_load(
     (slow / "lameenc.py").write_text(
         "import sys, time\nprint('loading', flush=True)\ntime.sleep(3)\nprint('loaded', file=sys.stderr)"
     )
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join(filter(None, [str(slow), os.environ.get("PYTHONPATH")]))
-    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(slow), os.environ.get("PYTHONPATH")])))
     process = start("serve", "--port", "0", "--engines", "fake")
     assert process.stdout is not None
     while "loading" not in process.stdout.readline():

@@ -67,6 +67,22 @@ def test_what_the_running_audit_finds_is_told(world: World, rig: Rig) -> None:
     ]
 
 
+@pytest.mark.parametrize("damaged", ["{", "[]", '{"money": "many"}'])
+def test_a_damaged_row_of_an_audit_keeps_neither_metrics_nor_audits_away(
+    world: World, rig: Rig, damaged: str
+) -> None:
+    """No audit is reported until the next has ended, which begins with the first record."""
+    audited(world, Auditor(rig.context))
+    world.run("update audit set findings = :damaged, progress = :damaged", damaged=damaged)
+    between = metrics(world)
+    world.now_ms += runs.EVERY_MS
+    last = audited(world, Auditor(rig.context))
+
+    assert {} == between
+    assert last is not None
+    assert (world.now_ms, 0) == (last.ended_at, sum(last.findings.values()))
+
+
 def test_of_all_workers_one_audits_in_an_hour(world: World, rig: Rig) -> None:
     """Fifty workers make one audit, and the next an hour later."""
     ended = []

@@ -18,7 +18,12 @@ export class WebStore implements JournalStore {
   async create(name: string, text: string): Promise<Held> {
     const release = await this.#lock(name)
     if (release === null) throw new JournalError(`the entry ${name} is in use`)
-    this.#storage.setItem(this.#prefix + name, text)
+    try {
+      this.#storage.setItem(this.#prefix + name, text)
+    } catch (error) {
+      release()
+      throw error
+    }
     return this.#held(name, text, release)
   }
 

@@ -84,11 +84,14 @@ def begin(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
 
 
 def progress(tx: Transaction) -> Progress:
-    """How far the pass through all records has got."""
+    """How far the pass through all records has got. If that is damaged, the pass begins again."""
     row = _row(tx)
     if row is None or row.progress is None:
         return Progress()
-    return msgspec.json.decode(row.progress, type=Progress)
+    try:
+        return msgspec.json.decode(row.progress, type=Progress)
+    except msgspec.DecodeError:
+        return Progress()
 
 
 def end(
@@ -107,11 +110,14 @@ def end(
 
 
 def last(tx: Transaction) -> LastAudit | None:
-    """The latest finished audit; None: there was none yet."""
+    """The latest finished audit; None: there was none yet, or what it found is damaged until the next."""
     row = _row(tx)
     if row is None or row.ended_at is None or row.findings is None:
         return None
-    findings: dict[str, int] = json.loads(row.findings)
+    try:
+        findings = msgspec.json.decode(row.findings, type=dict[str, int])
+    except msgspec.DecodeError:
+        return None
     return LastAudit(row.ended_at, dict.fromkeys((*(c.name for c in CHECKS), DATABASE_DAMAGED), 0) | findings)
 
 

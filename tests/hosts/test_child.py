@@ -28,7 +28,6 @@ from tenuto.hosts.host import (
     Cancellation,
     Cancelled,
     HostDeadline,
-    HostDraining,
     HostLost,
     HostNotReady,
     HostResult,
@@ -458,7 +457,8 @@ class AskedWhileQueued(Cancellation):
 
 
 def test_who_waits_behind_a_run_that_is_left_does_not_pay_for_it(make_host: MakeHost, run: DoRun) -> None:
-    """The place that becomes free in a process that is being ended is not one: nothing was run there."""
+    """The place that becomes free in a process that is being ended is not one: nothing was run there, however
+    late who waits notices it."""
     host = make_host()
     host.load()
     with ThreadPoolExecutor() as pool:
@@ -474,7 +474,7 @@ def test_who_waits_behind_a_run_that_is_left_does_not_pay_for_it(make_host: Make
         with pytest.raises(SystemExit):
             run(host, "deaf", on_progress=leave)
 
-        assert HostDraining is type(waiting[0].exception(10))
+        assert isinstance(waiting[0].exception(10), HostNotReady)
 
 
 def test_a_host_leaves_no_descriptor_open(make_host: MakeHost, run: DoRun) -> None:

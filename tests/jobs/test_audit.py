@@ -384,16 +384,15 @@ def force(url: str, statements: Iterable[str]) -> None:
         connection.commit()
         connection.close()
         return
-    with psycopg.connect(url, autocommit=True) as session:
+    with psycopg.connect(url) as session:
         session.execute("set session_replication_role = replica")
-        for name in ("entry", "job", "voice", "account", "model_call"):
-            checks = session.execute(
-                "select conname from pg_constraint where conrelid = %s::regclass and contype = 'c'", [name]
-            ).fetchall()
-            for (check,) in checks:
-                session.execute(f"alter table {name} drop constraint {check}".encode())
-        for statement in statements:
-            session.execute(statement.encode())
+        checks = session.execute(
+            "select conrelid::regclass::text, conname from pg_constraint"
+            " where conrelid::regclass::text = any(%s) and contype = 'c'",
+            [["entry", "job", "voice", "account", "model_call"]],
+        ).fetchall()
+        drops = (f"alter table {table} drop constraint {check}" for table, check in checks)
+        session.execute(";".join((*drops, *statements)).encode())
 
 
 REPAIRED = (

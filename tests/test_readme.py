@@ -46,7 +46,7 @@ def test_thirty_seconds_of_use_work_as_they_stand(serve: RunningService, languag
     ]
     script = "set -euo pipefail\n" + "\n".join(steps).replace(ADDRESS, serve.url)
     done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=300, env=plain(serve)
+        ["bash", "-c", script], cwd=folder, capture_output=True, text=True, timeout=500, env=plain(serve)
     )
 
     assert 0 == done.returncode, done.stdout + done.stderr

@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,9 +11,13 @@ import httpx2
 from crash.conftest import MakeService
 from servers.service import RunningService
 from servers.wavs import chunk, fmt, riff
+from tenuto.api.openai.keys import CLOCKS_MS
 
 TRIES = 3
 ROUNDS = 8
+MOST_ROUNDS = 64
+JOINED_S = CLOCKS_MS / 1000
+"""A request that arrives later than this after its own retry, as on a busy machine, is one of its own."""
 RECORDING_S = 300
 """So long that its retries arrive while it is being decoded."""
 
@@ -40,17 +45,22 @@ def test_a_request_and_its_declared_retries_are_one_job_on_any_process(make_serv
         body = {"model": "fake/image", "prompt": f"cat {work}", "size": "256x256", "n": 2}
         return send(service, key, "/v1/images/generations", number, json=body)
 
-    made = []
+    made: list[set[tuple[str, ...]]] = []
+    quick: list[set[tuple[str, ...]]] = []
     with ThreadPoolExecutor(TRIES) as beside:
-        for work in range(ROUNDS):
-            tries = [beside.submit(draw, work, number) for number in range(TRIES)]
+        while len(quick) < ROUNDS and len(made) < MOST_ROUNDS:
+            began = time.monotonic()
+            tries = [beside.submit(draw, len(made), number) for number in range(TRIES)]
             made.append({tuple(each.result()) for each in tries})
-    joined = {tuple(draw(0, 1, alone=True)) for _ in range(4)}
-    separate = draw(0, 0, alone=True)
+            if time.monotonic() - began < JOINED_S:
+                quick.append(made[-1])
+    last = len(made) - 1
+    joined = {tuple(draw(last, 1, alone=True)) for _ in range(4)}
+    separate = draw(last, 0, alone=True)
     service.stop()
 
-    assert [1] * ROUNDS == [len(each) for each in made]
-    assert made[0] == joined
+    assert [1] * len(quick) == [len(each) for each in quick] != []
+    assert 1 == len(joined) and joined <= made[-1]
     assert not set(separate) & {job for each in made for jobs in each for job in jobs}
 
 

@@ -71,7 +71,7 @@ def _kill_for_memory(running: RunningService, job_id: str, number: int) -> None:
         operation = running.wait(job_id, states=("running", "queued", "failed"))
         return host is not None and _held_mb(host) > MEMORY_MB and operation["attempt"] == number
 
-    until(is_held, 20, f"attempt {number} holds its memory")
+    until(is_held, 60, f"attempt {number} holds its memory")
     host = family(running).host
     assert host is not None
     send(host, signal.SIGKILL)

@@ -239,7 +239,7 @@ def test_every_example_runs_on_the_real_models(
         answers = [sent(chat)]
         chat.get_by_label("Examples").select_option("stream")
         answers.append(sent(chat))
-        expect(chat.locator("[aria-label=stream]")).to_contain_text("[DONE]", timeout=60_000)
+        expect(chat.locator("[aria-label=stream]")).to_contain_text("[DONE]", timeout=180_000)
 
         assert [] == reader.faults
     assert ["200", "200"] == answers
@@ -262,7 +262,7 @@ def bodies() -> dict[str, list[str]]:
 
 def sent(form: Locator) -> str:
     """Send the form; the status of the response."""
-    with form.page.expect_response("**/v1/**", timeout=60_000) as response:
+    with form.page.expect_response("**/v1/**", timeout=180_000) as response:
         form.get_by_role("button", name="Send").click()
     expect(form.locator(".told").first).to_have_text(re.compile(f"^{response.value.status} "))
     return str(response.value.status)

@@ -14,7 +14,7 @@ KNOWN_S = 2.0
 """And once it is known to be away."""
 BALANCE = "/v1/account/balance"
 ROUNDS = 3
-"""So often a machine is lost at most: a service that is late is late each time, a busy machine is not."""
+"""So often a link is cut, or a machine lost, at most: a service that is late is late each time, a busy machine is not."""
 BACK_S = 12.0
 """After a link is healed, whoever is behind it works again within so long."""
 
@@ -33,22 +33,11 @@ def test_each_machine_has_an_address_of_its_own(fleet: Fleet) -> None:
 def test_a_worker_behind_a_cut_link_changes_nothing(fleet: Fleet) -> None:
     """Its job is another's within the silence and a third; when it is back with its own result, that is too
     late: one result, one charge, and it works on (P3, P9)."""
-    job_id = fleet.operator.submit(f"[fake:sleep={SILENCE_S}] Behind a cut link.")
-    fleet.operator.wait(job_id, states=("running",))
-    cut_off = fleet.node_of(_attempts(fleet, job_id)[0]["worker_id"])
-    cut_off.machine.cut()
-    try:
-        took_s = until(lambda: len(_attempts(fleet, job_id)) == 2, 60, "another attempt")
-        operation = fleet.operator.wait(job_id)
-    finally:
-        cut_off.machine.heal()
-    until(lambda: "attempt.superseded" in cut_off.said(), BACK_S, "it sees that it is late")
-    _works_again(fleet, cut_off.pid)
+    took_s: list[float] = []
+    while len(took_s) < ROUNDS and not (took_s and took_s[-1] <= NOTICED_S):
+        took_s.append(_cut_off_a_worker(fleet))
 
-    assert took_s <= NOTICED_S
-    assert ("succeeded", 2) == (operation["state"], operation["attempt"])
-    assert ["worker_lost", "succeeded"] == [row["outcome"] for row in _attempts(fleet, job_id)]
-    _check_charge(fleet, job_id)
+    assert took_s[-1] <= NOTICED_S, took_s
 
 
 def test_a_machine_that_is_lost_is_noticed(fleet: Fleet) -> None:
@@ -79,6 +68,26 @@ def test_an_api_behind_a_cut_link_says_so(fleet: Fleet) -> None:
     assert answers[0].took_s <= fleet.network.cut_seen_s
     assert answers[1].took_s <= KNOWN_S
     assert back_s <= BACK_S
+
+
+def _cut_off_a_worker(fleet: Fleet) -> float:
+    """How long it took until its job was tried again."""
+    job_id = fleet.operator.submit(f"[fake:sleep={SILENCE_S}] Behind a cut link.")
+    fleet.operator.wait(job_id, states=("running",))
+    cut_off = fleet.node_of(_attempts(fleet, job_id)[0]["worker_id"])
+    cut_off.machine.cut()
+    try:
+        took_s = until(lambda: len(_attempts(fleet, job_id)) == 2, 60, "another attempt")
+        operation = fleet.operator.wait(job_id)
+    finally:
+        cut_off.machine.heal()
+    until(lambda: "attempt.superseded" in cut_off.said(), BACK_S, "it sees that it is late")
+    _works_again(fleet, cut_off.pid)
+
+    assert ("succeeded", 2) == (operation["state"], operation["attempt"])
+    assert ["worker_lost", "succeeded"] == [row["outcome"] for row in _attempts(fleet, job_id)]
+    _check_charge(fleet, job_id)
+    return took_s
 
 
 def _lose_a_machine(fleet: Fleet) -> float:

@@ -26,7 +26,7 @@ def test_a_kill_around_the_charge_leaves_no_hold(make_service: MakeService, tmp_
     once each, and only once it was durable; the workers release what the dead processes held (P1, P3, P4)."""
     upstream = UpstreamServer()
     shots = Shots(tmp_path / "shots")
-    running = make_service(**shots.variables, TENUTO_CHAT_TIMEOUT_S="1")
+    running = make_service(**shots.variables, TENUTO_CHAT_TIMEOUT_S="3")
     with (tmp_path / "tenuto.toml").open("a") as config:
         config.write(CONFIG.format(url=upstream.url))
     running.start()

@@ -15,6 +15,7 @@ from servers.clients import Client
 from servers.ports import free_port
 from servers.processes import await_stop, children, family, is_alive, send, until
 from servers.service import PLAIN, RunningService
+from servers.shots import Shots
 
 API = "tenuto.bootstrap.serve"
 CREDIT = 100
@@ -55,9 +56,8 @@ def test_every_accepted_job_survives_an_api_process_that_is_killed_under_load(
     Every 202 ends succeeded with one artifact and one charge, one key is one job, and nothing but 503 is
     answered in between (P1, P2, P3).
     """
-    armed = tmp_path / "failpoints"
-    armed.mkdir()
-    service = make_service(TENUTO_API_PROCESSES="2", TENUTO_FAILPOINT=str(armed), TENUTO_SPEECH_SLOTS="2")
+    shots = Shots(tmp_path / "failpoints")
+    service = make_service(**shots.variables, TENUTO_API_PROCESSES="2", TENUTO_SPEECH_SLOTS="2")
     service.start()
     clients = [
         Client(service, service.make_key(f"{n}", credit=str(CREDIT)), TEXTS, n) for n in range(CLIENTS)
@@ -66,8 +66,8 @@ def test_every_accepted_job_survives_an_api_process_that_is_killed_under_load(
     others = family(service)
     for client in clients:
         client.start()
-    (armed / KILL).write_text("2:kill")
-    until(lambda: any((armed / "fired").glob(f"{KILL}.*")), PATIENCE_S, "one is killed with a job")
+    shots.arm(KILL, "2:kill")
+    until(lambda: KILL in shots.taken(), PATIENCE_S, "one is killed with a job")
     until(lambda: apis(service) != first, PATIENCE_S, "it is gone")
     send(min(both(service)), signal.SIGKILL)
     last = both(service)

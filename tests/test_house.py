@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = sorted(ROOT.glob("packages/*/src")) + sorted(ROOT.glob("engines/*/src"))
 MOST_LINES = 40
 MOST_LONG_FUNCTIONS = 5
-MOST_SERVICE_LINES = 50_549
+MOST_SERVICE_LINES = 50_546
 MOST_WITH_ONE_IMPORTER = 0.18
 """Where the service stands, not where it should (decision 0039): lower both when it shrinks."""
 UNCLEAR = frozenset({"part", "parts", "line", "lines", "place", "places", "found", "given"})

@@ -106,7 +106,7 @@ def test_a_process_that_cannot_load_what_renditions_need_stops(
 def test_a_stop_right_after_the_start_lets_the_libraries_load(
     operator: Operator, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that exits while a thread is inside C++, as imports of soxr are, would die of SIGABRT."""
+    """If Python exited during the import of soxr, which is C++, the process would end with SIGABRT."""
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "lameenc.py").write_text(

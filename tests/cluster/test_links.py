@@ -14,7 +14,7 @@ KNOWN_S = 2.0
 """And once it is known to be away."""
 BALANCE = "/v1/account/balance"
 ROUNDS = 3
-"""So often a link is cut, or a machine lost: a busy machine is late at times, a late service always."""
+"""The most measurements of a delay: a busy machine is late now and then, a slow service always."""
 BACK_S = 12.0
 """After a link is healed, whoever is behind it works again within so long."""
 

@@ -299,8 +299,8 @@ def test_a_bomb_does_not_hold_up_others(operator: Operator, caller: Caller) -> N
 def test_a_small_upload_costs_little(operator: Operator, caller: Caller, what: str) -> None:
     """Less than 5 ms of the service's processor time, its children's included (B3).
 
-    The cheapest of at most twelve rounds, each measured by how fast the machine is meanwhile: whatever else
-    it does can only add to it.
+    The cheapest of at most twelve rounds counts, since other load can only add to it. Each round is corrected
+    for the speed of the machine at that moment.
     """
     content, status = (b"fLaC", 400) if what == "no FLAC" else (recording(), 201)
     process = operator.service.process

@@ -1,8 +1,7 @@
-"""How slow this machine is at the moment, for bounds on processor time.
+"""How slow this machine currently is, for tests that limit processor time.
 
-The same instructions take several times as long while other processes share the core, its caches and its
-memory, or where a virtual machine pays for each page. A bound in seconds then says more of the neighbours
-than of the code that it bounds.
+The same instructions can take several times as long while other processes or virtual machines share the
+core, its caches and its memory. A fixed limit in seconds would then measure that load, not the code.
 """
 
 import json
@@ -10,16 +9,13 @@ import time
 
 ROUNDS = 3
 QUIET_S = 0.0065
-"""What `_work` took on the quiet machine on which the bounds were set."""
+"""Processor seconds that `_work` takes on a quiet machine."""
 MOST = 6.0
-"""No machine is believed to be slower, or a bound would allow anything."""
+"""The upper limit, so that no measurement makes a test meaningless."""
 
 
 def slowness() -> float:
-    """How many times as long as on a quiet machine a piece of work takes at the moment; from 1 to `MOST`.
-
-    Measured by processor time, and over three rounds: what is bounded takes as long as several of them.
-    """
+    """Processor time of some work now, divided by that on a quiet machine: from 1 to `MOST`."""
     began_s = time.thread_time()
     for _ in range(ROUNDS):
         _work()
@@ -27,7 +23,7 @@ def slowness() -> float:
 
 
 def _work() -> None:
-    """Statements, objects and bytes in about the shares of a request or a parser."""
+    """A mix of statements, objects and bytes, like a request or a parser."""
     rows = [{"number": number, "text": f"row {number}", "half": number / 2} for number in range(4000)]
     json.loads(json.dumps(rows))
     sorted(rows, key=lambda row: str(row["text"]))

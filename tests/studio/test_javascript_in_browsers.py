@@ -157,8 +157,8 @@ def test_a_page_that_is_left_while_its_job_runs_resumes_it(host: str, browser: B
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", LAN_NAME])
-def test_a_full_storage_keeps_no_entry_in_use(host: str, browser: Browser, site: Site) -> None:
-    """Nothing is sent without its entry; once there is space, the same submission works on the same page."""
+def test_a_full_storage_leaves_no_entry_locked(host: str, browser: Browser, site: Site) -> None:
+    """If the storage is full, the entry is not locked, so the same page can create it once there is space."""
     caller = site.operator.caller(credit="100")
     page = opened(browser, site, host)
     full = """
@@ -167,7 +167,7 @@ def test_a_full_storage_keeps_no_entry_in_use(host: str, browser: Browser, site:
       Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') }
       const refused = await store.create('entry', 'text').catch((error) => error.name)
       Storage.prototype.setItem = setItem
-      await new Promise((done) => setTimeout(done, 100))  // The browser gives its lock back a moment later.
+      await new Promise((done) => setTimeout(done, 100))  // The lock is released asynchronously.
       const entry = await store.create('entry', 'text')
       return [refused, entry.text]
     """

@@ -67,13 +67,15 @@ def test_what_the_running_audit_finds_is_told(world: World, rig: Rig) -> None:
     ]
 
 
-@pytest.mark.parametrize("damaged", ["{", "[]", '{"money": "many"}'])
-def test_a_damaged_row_of_an_audit_keeps_neither_metrics_nor_audits_away(
+@pytest.mark.parametrize("damaged", ["'{'", "'[]'", """'{"money": "many"}'""", "cast(x'7bff' as text)"])
+def test_a_damaged_record_of_an_audit_stops_neither_metrics_nor_audits(
     world: World, rig: Rig, damaged: str
 ) -> None:
-    """No audit is reported until the next has ended, which begins with the first record."""
+    """Metrics show no audit until the next one has finished, which starts over."""
+    if "cast" in damaged and world.database.dialect != "sqlite":
+        damaged = "'{'"  # PostgreSQL stores only text that is valid.
     audited(world, Auditor(rig.context))
-    world.run("update audit set findings = :damaged, progress = :damaged", damaged=damaged)
+    world.run(f"update audit set findings = {damaged}, progress = {damaged}")
     between = metrics(world)
     world.now_ms += runs.EVERY_MS
     last = audited(world, Auditor(rig.context))

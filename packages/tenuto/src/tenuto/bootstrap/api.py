@@ -89,7 +89,7 @@ def serve_api(
     from tenuto.web.studio import make_studio
 
     def on_ready(addresses: list[Any]) -> None:
-        # Not a daemon: a process that exits while one of its threads is inside C++ dies of SIGABRT.
+        # Not a daemon: Python would kill it at exit, which aborts the process if the thread is in C++ code.
         threading.Thread(target=_load_libraries, args=(ends,), name="libraries").start()
         if sibling is not None:
             sibling.on_ready(metrics_port)

@@ -10,6 +10,7 @@ from collections import Counter
 import msgspec
 
 from tenuto.db import records
+from tenuto.db.damaged_text import decoded_json
 from tenuto.db.database import Transaction
 from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, Position, Report
 
@@ -84,14 +85,11 @@ def begin(tx: Transaction, worker_id: str, *, now_ms: int) -> bool:
 
 
 def progress(tx: Transaction) -> Progress:
-    """How far the pass through all records has got. If that is damaged, the pass begins again."""
+    """How far the pass through all records has got. If its record is damaged, the pass starts over."""
     row = _row(tx)
     if row is None or row.progress is None:
         return Progress()
-    try:
-        return msgspec.json.decode(row.progress, type=Progress)
-    except msgspec.DecodeError:
-        return Progress()
+    return decoded_json(row.progress, Progress) or Progress()
 
 
 def end(
@@ -110,13 +108,12 @@ def end(
 
 
 def last(tx: Transaction) -> LastAudit | None:
-    """The latest finished audit; None: there was none yet, or what it found is damaged until the next."""
+    """The latest finished audit; None if there was none yet, or if its record is damaged."""
     row = _row(tx)
     if row is None or row.ended_at is None or row.findings is None:
         return None
-    try:
-        findings = msgspec.json.decode(row.findings, type=dict[str, int])
-    except msgspec.DecodeError:
+    findings = decoded_json(row.findings, dict[str, int])
+    if findings is None:
         return None
     return LastAudit(row.ended_at, dict.fromkeys((*(c.name for c in CHECKS), DATABASE_DAMAGED), 0) | findings)
 

@@ -31,7 +31,7 @@ WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "d
 ASKS = {"tx.one", "tx.all", "tx.ask"}
 COMMITS = {"commit", "rollback", "read", "write", "look_up", "read_async", "write_async"}
 LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]+)?\)")
-STORE = re.compile(r"tenuto\.\w+\.(\w+_)?store\b")
+STORE = re.compile(r"tenuto\.(features\.)?\w+\.(\w+_)?store\b")
 # `db` makes rows; each check of the audit names the columns that its findings show.
 HANDS_ROWS_ON = ("tenuto/db/", "tenuto/jobs/audit/")
 IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
@@ -41,10 +41,9 @@ CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_module_opens_by_saying_what_lives_in_it_and_stays_short(name: str) -> None:
-    """Every module has a docstring and fewer than 500 lines."""
+def test_a_module_opens_by_saying_what_lives_in_it(name: str) -> None:
+    """Every module has a docstring."""
     assert ast.get_docstring(tree(name))
-    assert len(SOURCES[name].read_text("utf-8").splitlines()) < 500
 
 
 def test_a_store_stays_inside_its_noun_and_never_commits() -> None:
@@ -52,7 +51,7 @@ def test_a_store_stays_inside_its_noun_and_never_commits() -> None:
     used = [(n, m) for n in NAMES for m in imports(n) if STORE.match(m)]
     stores = [n for n in NAMES if STORE.match(n.replace("/", "."))]
 
-    assert not [f"{n} imports {m}" for n, m in used if n.split("/")[1] != m.split(".")[1]]
+    assert not [f"{n} imports {m}" for n, m in used if not in_noun(n, m)]
     assert not [f"{n}: {x}" for n in stores for x in dotted(n) if x.split(".")[1] in COMMITS]
 
 
@@ -230,6 +229,11 @@ def imports(name: str) -> Iterator[str]:
 def tree(name: str) -> ast.Module:
     """A module's syntax tree; read when a test asks, as most processes only collect this file."""
     return ast.parse(SOURCES[name].read_text("utf-8"))
+
+
+def in_noun(name: str, store: str) -> bool:
+    """Whether a module is in the folder of a store."""
+    return name.replace("/", ".").startswith(STORE.match(store)[0].rpartition(".")[0] + ".")  # type: ignore[index]
 
 
 def functions(name: str) -> Iterator[ast.FunctionDef]:

@@ -19,13 +19,13 @@ from servers.world import METERED, World, wait_until_somebody_waits
 from tenuto.accounts.restrictions import Caller
 from tenuto.db.sql import statements
 from tenuto.errors import InvalidRequest, NotFound
-from tenuto.webhooks import operations as webhooks
-from tenuto.webhooks import rules, sending
-from tenuto.webhooks.operations import Outgoing
-from tenuto.webhooks.rows import DueRow
-from tenuto.webhooks.rules import HOUR_MS
-from tenuto.webhooks.sending import Answer
-from tenuto.worker.webhook_sender import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT, WebhookSender
+from tenuto.features.webhooks import operations as webhooks
+from tenuto.features.webhooks import rules, sending
+from tenuto.features.webhooks.operations import Outgoing
+from tenuto.features.webhooks.rows import DueRow
+from tenuto.features.webhooks.rules import HOUR_MS
+from tenuto.features.webhooks.sender import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT, WebhookSender
+from tenuto.features.webhooks.sending import Answer
 
 EVENTS = ["job.succeeded", "job.failed", "job.recovery_required"]
 SENDER = "worker_that_sends"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenuto.webhooks import rules, sending
+from tenuto.features.webhooks import rules, sending
 
 PRIVATE = (
     *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1"),

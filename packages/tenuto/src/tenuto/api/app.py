@@ -18,13 +18,13 @@ from tenuto.api import (
     models,
     renditions,
     voices,
-    webhooks,
 )
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_answer
 from tenuto.api.openai import embeddings, images, lists, responses, speech, transcriptions
 from tenuto.api.service import Service
 from tenuto.errors import NotFound
+from tenuto.features.webhooks import routes as webhooks
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 

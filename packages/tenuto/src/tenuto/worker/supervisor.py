@@ -22,6 +22,7 @@ from tenuto.catalog.kinds import slots
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
+from tenuto.features.webhooks.sender import WebhookSender
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import queue
 from tenuto.jobs.queue import Claim
@@ -33,7 +34,6 @@ from tenuto.worker.engines import MIB, Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.upkeep import Upkeep
-from tenuto.worker.webhook_sender import WebhookSender
 
 if TYPE_CHECKING:
     from tenuto.telemetry.otlp import Telemetry

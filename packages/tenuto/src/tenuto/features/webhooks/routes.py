@@ -19,8 +19,8 @@ from tenuto.bodies.fields import Boolean, Choice, Field, Text, Texts, read_field
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidRequest
-from tenuto.webhooks import operations as webhooks
-from tenuto.webhooks import rules
+from tenuto.features.webhooks import operations as webhooks
+from tenuto.features.webhooks import rules
 
 _URL = Text(rules.MAX_URL_CHARACTERS, "characters")
 _EVENTS = Texts(len(rules.EVENTS), Text(40, "characters"))

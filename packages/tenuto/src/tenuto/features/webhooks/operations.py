@@ -17,13 +17,13 @@ from tenuto.billing.rules import cny
 from tenuto.db.damaged_text import decoded_json
 from tenuto.db.database import Transaction, Value
 from tenuto.errors import Fault, InvalidRequest, NotFound
+from tenuto.features.webhooks import rules, store
+from tenuto.features.webhooks.rows import DeliveryRow, DueRow, WebhookRow
+from tenuto.features.webhooks.sending import Answer
 from tenuto.ids import Ids
 from tenuto.jobs import feed
 from tenuto.jobs.feed import EventInOrder, Position
 from tenuto.logs import get_logger
-from tenuto.webhooks import rules, store
-from tenuto.webhooks.rows import DeliveryRow, DueRow, WebhookRow
-from tenuto.webhooks.sending import Answer
 
 _TYPES = {name: f"job.{name}" for name in ("succeeded", "failed", "cancelled", "recovery_required")}
 RETENTION_MS = 30 * 24 * 3_600_000

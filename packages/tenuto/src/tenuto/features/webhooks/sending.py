@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from tenuto.webhooks.rules import is_public_address
+from tenuto.features.webhooks.rules import is_public_address
 
 TIMEOUT_S = 15.0
 """From looking up the name to reading the last byte."""

@@ -14,14 +14,14 @@ from tenuto import failpoints
 from tenuto.billing.rules import parse_cny
 from tenuto.db.database import Listener
 from tenuto.errors import Unavailable
+from tenuto.features.webhooks import operations as webhooks
+from tenuto.features.webhooks import sending
+from tenuto.features.webhooks.operations import Outgoing
+from tenuto.features.webhooks.rows import DueRow
+from tenuto.features.webhooks.rules import signature
+from tenuto.features.webhooks.sending import Answer
 from tenuto.jobs.feed import Position
 from tenuto.logs import get_logger, log_failure
-from tenuto.webhooks import operations as webhooks
-from tenuto.webhooks import sending
-from tenuto.webhooks.operations import Outgoing
-from tenuto.webhooks.rows import DueRow
-from tenuto.webhooks.rules import signature
-from tenuto.webhooks.sending import Answer
 from tenuto.worker.context import WorkerContext
 
 TOPIC = "changes"

@@ -1,0 +1,1 @@
+"""What the promise can do without: each feature in a folder of its own, which may import all of the core."""

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-import math
 import string
 import time
 from contextlib import suppress
+from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -38,14 +39,15 @@ def message(body: bytes) -> str:
 
 def same(left: Any, right: Any) -> bool:
     """Whether two values are the same JSON, told without the code under test."""
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        is_equal = left == right if type(left) is int and type(right) is int else float(left) == float(right)
+        return isinstance(left, bool) == isinstance(right, bool) and is_equal
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
     if isinstance(left, list):
         return len(left) == len(right) and all(map(same, left, right))
-    if isinstance(left, float):
-        return bool(left == right and math.copysign(1, left) == math.copysign(1, right))
     return bool(left == right)
 
 
@@ -229,29 +231,58 @@ def test_digest_tells_values_apart(left: Any, right: Any) -> None:
 @pytest.mark.parametrize(
     ("left", "right"),
     [
-        (b"1", b"1.0"),
         (b"1", b"true"),
-        (b"0.0", b"-0.0"),
+        (b"1", b'"1"'),
+        (b"0.1", b"0.1000000000000000055511151231257827"),
+        (b"0", b"1e-400"),
+        (b"9223372036854775807.0", b"9223372036854775806.0"),
+        (b"1e22", b"10000000000000000000001"),
+        (b"1e300", b"1000000000000000000001e279"),
+        (b"30", b"30.000000000000000000001"),
         (b"9223372036854775807", b"9223372036854775806"),
         (b"9007199254740993", b"9007199254740992"),
-        (b"10000000000000000", b"1e16"),
         (b'{"a": null}', b"{}"),
         (rb'"\u00e9"', rb'"e\u0301"'),
         (b'{"a": [1, 2]}', b'{"a": [2, 1]}'),
     ],
 )
 def test_digests_differ(left: bytes, right: bytes) -> None:
-    """Close but different bodies are different requests: large seeds, number forms, omitted and null."""
+    """Close but different bodies are different requests: large seeds, many digits, omitted and null."""
     assert body_sha256(parse(left)) != body_sha256(parse(right))
 
 
+@given(st.integers(-(10**25), 10**25), st.integers(-40, 40), st.integers(0, 12), st.booleans())
+@example(10**22, 0, 0, False)
+@example(2**63, 0, 1, True)
+@example(0, 3, 2, True)
+def test_a_number_is_compared_by_its_value(figures: int, power: int, zeros: int, is_upper: bool) -> None:
+    """However one number is written, it is the same body, and a whole one reads as an integer (R19, R92)."""
+    plain = format(Decimal(figures).scaleb(power, Context(prec=100)), "f")
+    longer = f"{plain}{'' if '.' in plain else '.'}{'0' * (zeros + 1)}"
+    scaled = f"{figures}{'0' * zeros if figures else ''}{'E' if is_upper else 'e'}{power - zeros:+04d}"
+    written = {body_sha256(parse(number.encode())) for number in (plain, longer, scaled)}
+
+    assert 1 == len(written)
+    if abs(value := Fraction(plain)) < 10**20 and value.denominator == 1:
+        assert [int, int] == [type(parse(number.encode())) for number in (longer, scaled)]
+
+
+def test_a_zero_has_one_value() -> None:
+    """No sign and no exponent makes another number of it; one too long to read is refused."""
+    zeros = [b"0", b"-0", b"-0.0", b"0e999999999999", b"0.000E-7"]
+
+    assert 1 == len({body_sha256(parse(number)) for number in zeros})
+    assert [("body", "number_too_long")] == faults(b"1e-" + b"9" * 5_000)
+    assert [("body", "number_too_long")] == faults(b"0." + b"7" * 5_000)
+
+
 def test_digest_is_pinned() -> None:
-    """The digest of a body never changes: keys stored by an earlier version must still match."""
-    body = (
-        '{"b": [1, 1.0, -0.0, 1E22, 9223372036854775807, true, null], "a": "你\U0001f600\\n\\u007f/", "": {}}'
-    )
+    """The digest of a body never changes: idempotency keys are bound to it for ever."""
+    body = '{"b": [1, 1.0, -0.0, 1E22, 9223372036854775807, 0.5, 1e-400, true, null],'
+    body += ' "a": "你\U0001f600\\n\\u007f/", "": {}}'
     canonical = rb'{"":{},"a":"\u4f60\ud83d\ude00\n'
-    canonical += rb'\u007f/","b":[1,1.0,-0.0,1e+22,9223372036854775807,true,null]}'
+    canonical += rb'\u007f/","b":[1,1,0,10000000000000000000000,9223372036854775807,0.5,'
+    canonical += rb'{"\u0000":"1e-400"},true,null]}'
     expected = hashlib.sha256(canonical).hexdigest()
 
     digest = body_sha256(parse(body.encode()))

@@ -1,4 +1,4 @@
-"""Who is away, as a process sees it that looks at the workers' rows every five seconds."""
+"""Who is away, as a process sees it that looks at the workers' rows every few seconds."""
 
 import pytest
 
@@ -6,7 +6,6 @@ from servers.world import World
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.presence import AWAY_S, OBSERVE_S, STALE_MS, Presence
 
-HEARTBEAT_S = 5.0
 HOUR_MS = 3_600_000
 
 
@@ -37,14 +36,14 @@ def observer(world: World) -> Observer:
     return Observer(world)
 
 
-def test_a_lost_worker_is_away_within_a_minute(observer: Observer) -> None:
+def test_a_lost_worker_is_away_within_35_seconds(observer: Observer) -> None:
     """Counted from its last beat, which may have come just after a look (R24, R189)."""
     observer.look(beating=("worker_a",))
-    before = observer.look(times=int(AWAY_S / OBSERVE_S) - 1)
+    before = observer.look(times=int(AWAY_S / OBSERVE_S))
     after = observer.look()
 
     assert (frozenset(), frozenset({"worker_a"})) == (before, after)
-    assert AWAY_S + OBSERVE_S + HEARTBEAT_S < 60
+    assert AWAY_S + 2 * OBSERVE_S < 35
 
 
 @pytest.mark.parametrize("clock_ms", [-24 * HOUR_MS, -60_000, 0, 60_000, 24 * HOUR_MS])
@@ -79,6 +78,6 @@ def test_a_long_gap_proves_nothing(observer: Observer) -> None:
     observer.look(beating=("worker_a",), times=20)
     observer.now_s += 600
     after_gap = observer.look()
-    later = observer.look(times=int(AWAY_S / OBSERVE_S))
+    later = observer.look(times=int(AWAY_S / OBSERVE_S) + 1)
 
     assert [{"worker_b"}, {"worker_a", "worker_b"}] == [after_gap, later]

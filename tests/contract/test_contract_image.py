@@ -131,9 +131,9 @@ def test_figures_have_their_type(rich: Caller, name: str, value: Any) -> None:
 
 @ON_ONE_DATABASE
 @pytest.mark.parametrize("name", ["width", "height", "num_inference_steps", "seed"])
-def test_integers_are_written_as_such(rich: Caller, name: str) -> None:
-    """`512.0` is not an integer (R92)."""
-    assert [(f"parameters.{name}", "wrong_type")] == rich.refused(image(**{name: 512.0}))
+def test_integers_are_whole(rich: Caller, name: str) -> None:
+    """`512.5` is not an integer (R92)."""
+    assert [(f"parameters.{name}", "wrong_type")] == rich.refused(image(**{name: 512.5}))
 
 
 def test_bounds_are_inclusive_and_numbers_have_two_forms(rich: Caller) -> None:

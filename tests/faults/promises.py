@@ -21,7 +21,7 @@ PROMISES: dict[str, str] = {
     "P10": "no second paid run unless an operator says so by name",
     "P11": "segments: in order, once each, kept, never billed",
     "P12": "other accounts' ids answer like ids that do not exist",
-    "P13": "no path starts, lists, shows, cancels or erases work on a model outside a key's restriction",
+    "P13": "no path starts, lists, cancels or erases work on a model outside a key's restriction",
     "P14": "memory, disk, time and connections of a request are bounded",
     "P15": "authentication before the body",
     "P16": "no secret in logs, URLs, metrics or errors",

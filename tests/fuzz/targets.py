@@ -111,8 +111,8 @@ def read_json(content: bytes) -> None:
         return
     written = json.dumps(value, ensure_ascii=len(content) % 2 == 0, indent=len(content) % 3).encode()
 
-    assert value == json.loads(content)
-    assert strict_json.body_sha256(value) == strict_json.body_sha256(strict_json.parse(written))
+    assert json.loads(written, parse_int=float) == json.loads(content, parse_int=float)
+    assert strict_json.body_sha256(json.loads(written)) == strict_json.body_sha256(strict_json.parse(written))
 
 
 def read_bodies(content: bytes) -> None:

@@ -56,11 +56,11 @@ export interface paths {
         };
         /**
          * Read a job
-         * @description Every key of the account may read it, except one that is restricted to other models: 403 `model_not_allowed`. The
-         *     same holds for cancelling, erasing, events and the request; artifacts and segments can be read with every key of
-         *     the account. A job is `succeeded` only after the complete result is durable, so its `artifacts` are never empty.
-         *     After `failed`, `cancelled`, `recovery_required` or a state that you do not know: stop polling, keep the id,
-         *     download nothing, and do not submit the work again under a new key.
+         * @description Every key of the account may read it, as its artifacts and segments. Its events and its request, cancelling and
+         *     erasing are refused with 403 `model_not_allowed` to a key that is restricted to other models. A job is
+         *     `succeeded` only after the complete result is durable, so its `artifacts` are never empty. After `failed`,
+         *     `cancelled`, `recovery_required` or a state that you do not know: stop polling, keep the id, download nothing, and do
+         *     not submit the work again under a new key.
          *
          *     With `wait`, the answer comes when the state changes, or after that many seconds. It is optional: polling without it
          *     always works. If too many requests are waiting already, or the client has closed its half of the connection, the
@@ -555,7 +555,7 @@ export interface paths {
          * List the models that this key may use
          * @description A key sees the models of its account, or those of them that it is restricted to. `callable` is false while a model
          *     cannot take new jobs; it stays true while weights are only not loaded yet. It becomes false immediately when the
-         *     last worker that runs the model shuts down, within 60 s when that worker is lost, and true again with the next
+         *     last worker that runs the model shuts down, within 35 s when that worker is lost, and true again with the next
          *     worker. Until then `POST /v1/jobs` answers 503 `model_unavailable` with `Retry-After`; jobs accepted before wait.
          */
         get: operations["listModels"];
@@ -2519,7 +2519,6 @@ export interface operations {
             };
             400: components["responses"]["InvalidRequest"];
             401: components["responses"]["InvalidApiKey"];
-            403: components["responses"]["ModelNotAllowed"];
             404: components["responses"]["NotFound"];
             429: components["responses"]["RateLimited"];
             503: components["responses"]["Unavailable"];

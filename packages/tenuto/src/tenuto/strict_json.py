@@ -1,5 +1,7 @@
 """JSON bodies: parsed strictly, and identified by a digest that does not depend on how they were written.
 
+JSON has one kind of number, so a number is what its digits say: `200.0` is the integer 200.
+
 `parse` refuses what two parsers could read differently or a database cannot store. `body_sha256` gives
 equal bodies equal digests, forever: idempotency keys are bound to it, so its form is pinned by tests.
 Knows neither HTTP nor which fields a request has; the caller limits a body's size before it is parsed.
@@ -22,6 +24,12 @@ _TOO_DEEP = f"is nested too deeply; at most {MAX_DEPTH} levels are allowed"
 # Doubles end below 1.8e308, so an integer with more digits exceeds them; int() never gets a longer one.
 _MAX_INTEGER_DIGITS = 309
 
+# A whole number of more digits stays a float: no field is that large, and other servers may not read it.
+_MAX_WHOLE_DIGITS = 20
+
+# int() reads no longer text; a double's exponent has three digits.
+_MAX_EXPONENT_DIGITS = 4_000
+
 # How a NUL or a surrogate must be escaped; raw ones are refused by the JSON decoder and by UTF-8.
 _SUSPECT_ESCAPE = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -39,13 +47,21 @@ class _Refused:
         self.message = message
 
 
+class Exact(float):
+    """A number that no double holds exactly: the nearest double, and what the digits say."""
+
+    __slots__ = ("figures",)
+    figures: tuple[int, int]
+    """An integer without zeros at its end, and the power of ten that it is multiplied by."""
+
+
 # A path is a chain of (the parent's path, name or index): cheap to extend, written out only for a fault.
 _Path = tuple[Any, str | int] | None
 _WALKED = frozenset({dict, list, str, _Refused})
 
 
 def parse(body: bytes, *, max_values: int | None = None) -> Any:
-    """The value that a body holds; integers are exact ints, other numbers floats.
+    """The value that a body holds; whole numbers are exact ints, others floats, some of them `Exact`.
 
     Raises InvalidRequest, saying what is wrong and where, for anything but one JSON value in UTF-8 with
     unique names, numbers within a double, strings of Unicode characters except U+0000, at most 32 levels.
@@ -70,11 +86,28 @@ def parse(body: bytes, *, max_values: int | None = None) -> Any:
 def body_sha256(value: Any) -> str:
     """The SHA-256, in lower-case hex, of a parsed value: equal for two exactly if they are the same JSON.
 
-    Names are sorted by code points, strings taken as they are without normalisation, integers exactly, other
-    numbers as the shortest decimal that reads back. So `1`, `1.0` and `true` differ, and so do `0.0` and
-    `-0.0`; spacing, escapes, the order of names and a number's notation (`1e1`, `10.0`) do not matter.
+    Names are sorted by code points, strings taken as they are without normalisation, numbers by their exact
+    value: `1` and `true` differ, `1`, `1.0` and `10e-1` do not, nor do `0` and `-0.0`. Spacing, escapes and
+    the order of names do not matter either.
     """
-    return hashlib.sha256(_CANONICAL.encode(value).encode("ascii")).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(by_value(value)).encode("ascii")).hexdigest()
+
+
+def by_value(value: Any) -> Any:
+    """The value with one form for each number: an int if it is whole, the shortest decimal if that is exact.
+
+    Others become an object with a name that no body can have.
+    """
+    if type(value) is dict:
+        return {name: by_value(item) for name, item in value.items()}
+    if type(value) is list:
+        return [by_value(item) for item in value]
+    if not isinstance(value, float):
+        return value
+    figures, power = value.figures if isinstance(value, Exact) else _figures(repr(value))
+    if power >= 0:
+        return figures * 10**power
+    return {"\0": f"{figures}e{power}"} if isinstance(value, Exact) else value
 
 
 def _may_hold_more(body: bytes, values: int) -> bool:
@@ -233,14 +266,40 @@ def _number(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
         raise _Suspect
-    return value
+    if repr(value) == digits and not value.is_integer():
+        return value
+    figures, power = _figures(digits)
+    if power >= 0 and len(str(figures)) + power <= _MAX_WHOLE_DIGITS:
+        return figures * 10**power
+    if _figures(repr(value)) == (figures, power):
+        return value
+    exact = Exact(value)
+    exact.figures = figures, power
+    return exact
+
+
+def _figures(digits: str) -> tuple[int, int]:
+    """A finite number as an integer that does not end in a zero, times a power of ten; zero is (0, 0)."""
+    mantissa, _, exponent = digits.lower().partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    written = (whole + fraction).lstrip("-0")
+    significant = written.rstrip("0")
+    if not significant:
+        return 0, 0
+    # More than int() reads: only a number so long that it is nearly zero, or beyond a double.
+    if len(significant) > _MAX_EXPONENT_DIGITS or len(exponent.lstrip("+-0")) > _MAX_EXPONENT_DIGITS:
+        raise _Suspect
+    power = int(exponent or 0) - len(fraction) + len(written) - len(significant)
+    return int(significant) * (-1 if whole.startswith("-") else 1), power
 
 
 def _number_explained(digits: str) -> Any:
-    value = float(digits)
-    if math.isinf(value):
-        return _Refused("number_too_large", f"is {digits[:MAX_NAME_IN_MESSAGE]}, beyond a double")
-    return value
+    try:
+        return _number(digits)
+    except _Suspect:
+        if math.isinf(float(digits)):
+            return _Refused("number_too_large", f"is {digits[:MAX_NAME_IN_MESSAGE]}, beyond a double")
+        return _Refused("number_too_long", f"has {len(digits)} digits; send at most {_MAX_EXPONENT_DIGITS}")
 
 
 def _constant(_: str) -> NoReturn:

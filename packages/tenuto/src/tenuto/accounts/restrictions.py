@@ -20,7 +20,7 @@ class Caller(msgspec.Struct, frozen=True):
         )
 
     def check_job(self, model: str) -> None:
-        """Raises ModelNotAllowed unless this key may see, cancel and erase jobs of the model.
+        """Raises ModelNotAllowed unless this key may list, cancel and erase jobs of the model.
 
         Only the key's own restriction counts: an account that loses a model by the operator's decision keeps
         its existing jobs.

@@ -40,7 +40,7 @@ KEPT_S = 2.0
 
 
 class FinalJobCache:
-    """Answers about final jobs, by account and job: reading one again costs only a check of the key.
+    """Answers about final jobs, by account and job: reading one again costs only a look at the key.
 
     A final state never changes, but a job's content can be erased, and its title with it: this process then
     drops the answer at once, and other processes, which are not notified, within `KEPT_S`. Answers that are
@@ -48,17 +48,14 @@ class FinalJobCache:
     """
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[tuple[str, str], tuple[str, bytes | None, float]] = OrderedDict()
+        self._answers: OrderedDict[tuple[str, str], tuple[bytes, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, caller: Caller, job_id: str) -> bytes | None:
-        """The cached answer, or None. ModelNotAllowed, as if the job were read."""
+        """The cached answer, or None."""
         with self._lock:
-            model, answer, until = self._answers.get((caller.account_id, job_id), ("", None, 0.0))
-            if answer is None or until < time.monotonic():
-                return None
-            caller.check_job(model)
-        return answer
+            answer, until = self._answers.get((caller.account_id, job_id), (b"", 0.0))
+        return answer if time.monotonic() <= until else None
 
     def keep(self, account_id: str, operation: Operation, answer: bytes) -> None:
         """Cache the answer about a final job."""
@@ -67,8 +64,8 @@ class FinalJobCache:
         key, now_s = (account_id, operation.id), time.monotonic()
         with self._lock:
             self._answers.pop(key, None)
-            self._answers[key] = (operation.model, answer, now_s + KEPT_S)
-            while len(self._answers) > MAX_JOBS or next(iter(self._answers.values()))[2] < now_s:
+            self._answers[key] = (answer, now_s + KEPT_S)
+            while len(self._answers) > MAX_JOBS or next(iter(self._answers.values()))[1] < now_s:
                 self._answers.popitem(last=False)
 
     def forget(self, account_id: str, job_id: str) -> None:

@@ -42,20 +42,13 @@ from tenuto.config import CHAT_FEATURES
 from tenuto.errors import Fault
 
 MAX_TOKENS = 10_000_000
+TOKENS = Integer(1, MAX_TOKENS, "tokens")
 MAX_STOPS = 4
 MAX_STOP_CHARACTERS = 256
 MAX_USER_CHARACTERS = 512
 MAX_CHOICES = 8
 MAX_TOP_LOGPROBS = 20
 MAX_BIASES = 1024
-
-
-class _TokenLimit:
-    """A number of tokens. The contract says number, so a whole one is accepted as `30` or `30.0`."""
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        whole = int(value) if type(value) is float and value.is_integer() else value
-        return Integer(1, MAX_TOKENS, "tokens").read(param, whole, faults)
 
 
 class _Stop:
@@ -132,8 +125,8 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     top_p: Annotated[
         float | None, Number(0, 1), "Only the likeliest tokens that together have this probability."
     ] = None
-    max_tokens: Annotated[int | None, _TokenLimit(), "The most tokens of the answer."] = None
-    max_completion_tokens: Annotated[int | None, _TokenLimit(), "The same under its newer name."] = None
+    max_tokens: Annotated[int | None, TOKENS, "The most tokens of the answer."] = None
+    max_completion_tokens: Annotated[int | None, TOKENS, "The same under its newer name."] = None
     seed: Annotated[int | None, Integer(-(2**63), 2**63 - 1), "Fixes the randomness."] = None
     presence_penalty: Annotated[
         float | None, Number(-2, 2), "Above 0: fewer tokens that occurred at all."

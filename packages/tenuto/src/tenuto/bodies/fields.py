@@ -14,15 +14,16 @@ from typing import Annotated, Any, Literal, Protocol, get_origin, get_type_hints
 import msgspec
 
 from tenuto.errors import Fault
+from tenuto.strict_json import Exact
 
 # So that a hostile request gets no long response: this many faults of one sort are named, the rest counted.
 MAX_FAULTS_NAMED = 16
 MAX_SHOWN = 40
 
-# Unicode's White_Space, and U+001C–1F and U+FEFF, which many parsers trim as well; U+200B is not one.
+# The characters with the property White_Space in Unicode's PropList.txt; U+001C to U+001F and U+FEFF lack it.
 WHITE_SPACE = frozenset(
-    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680"
-    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+    "\t\n\v\f\r \x85\xa0\u1680"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
 
 _JSON_TYPES = {
@@ -30,6 +31,7 @@ _JSON_TYPES = {
     bool: "a boolean",
     int: "an integer",
     float: "a number",
+    Exact: "a number",
     str: "a string",
     list: "an array",
     dict: "an object",
@@ -63,7 +65,7 @@ class Boolean(msgspec.Struct, frozen=True):
 
 
 class Integer(msgspec.Struct, frozen=True):
-    """An integer written as one (`30`, not `30.0`), within inclusive bounds, optionally in steps."""
+    """A whole number, also if written `30.0` or `3e1`, within inclusive bounds, optionally in steps."""
 
     minimum: int
     maximum: int
@@ -71,8 +73,9 @@ class Integer(msgspec.Struct, frozen=True):
     step: int = 1
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not int:
-            faults.append(wrong_type(param, value, f"an integer{_written_as_integer(value)}"))
+        # A float of this size is a whole number of more digits than `parse` makes an int of.
+        if type(value) is not int and not (isinstance(value, float) and abs(value) >= 1e20):
+            faults.append(wrong_type(param, value, "an integer"))
         elif not self.minimum <= value <= self.maximum:
             faults.append(_out_of_range(param, value, self.minimum, self.maximum, self.unit))
         elif value % self.step:
@@ -88,7 +91,7 @@ class Number(msgspec.Struct, frozen=True):
     maximum: float
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not float and type(value) is not int:
+        if not isinstance(value, float) and type(value) is not int:
             faults.append(wrong_type(param, value, "a number"))
             return value
         # A NaN is within no bounds, so it is refused here too.
@@ -282,12 +285,6 @@ def short(text: str) -> str:
 def _suggestion(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1) if len(name) <= MAX_SHOWN else []
     return f"did you mean {near[0]}?" if near else "leave it out"
-
-
-def _written_as_integer(value: Any) -> str:
-    if type(value) is float and value.is_integer() and abs(value) < 2**53:
-        return f" (written {value:.0f})"
-    return ""
 
 
 def _out_of_range(param: str, value: float, minimum: float, maximum: float, unit: str) -> Fault:

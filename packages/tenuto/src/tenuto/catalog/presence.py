@@ -10,12 +10,12 @@ from typing import Protocol
 
 from msgspec import Struct
 
-OBSERVE_S = 5.0
+OBSERVE_S = 2.5
 """How often a process that accepts jobs looks at the workers."""
 
-AWAY_S = 45.0
-"""A worker whose row has not changed for this long is away: together with the intervals between looks and
-heartbeats, a lost worker is noticed within 60 s. With rare heartbeats it is three of their intervals."""
+AWAY_S = 29.0
+"""A worker whose row has not changed for this long is away. The change and its absence are each seen a look
+late, so a lost worker is noticed within 35 s. With rare heartbeats it is three of their intervals."""
 
 STALE_MS = 600_000
 """When a process starts, a row older than this is not trusted until it changes; a younger one is, so that

@@ -103,7 +103,7 @@ def most_used(request: ChatRequest, longest_answer: int) -> Usage:
 
 
 def _written(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value, enc_hook=float).decode()
 
 
 def tokens_of(text: str) -> int:

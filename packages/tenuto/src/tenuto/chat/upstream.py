@@ -152,7 +152,7 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 _CHUNK = msgspec.json.Decoder(_Chunk)
 _LOGPROBS = msgspec.json.Decoder(_Logprobs | None)
 _REFUSAL = msgspec.json.Decoder(_Refusal)
-encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder(enc_hook=float).encode
 
 _SENT = tuple(field.name for field in msgspec.structs.fields(ChatRequest) if field.default is None)
 """Fields that are sent unchanged if the caller set them."""

@@ -44,7 +44,7 @@ from tenuto.jobs.titles import title_and_search_text
 from tenuto.telemetry.spans import Submission
 
 T = TypeVar("T")
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=float).encode
 
 PATIENCE_S = 10.0
 """How long `submit` tries to determine the outcome of a commit whose response was lost."""

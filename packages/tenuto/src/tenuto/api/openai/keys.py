@@ -153,7 +153,9 @@ def has_left(call: Call) -> bool:
 
 def _stem(route: str, work: Any) -> str:
     """The prefix that all keys for the same work have, within one API key."""
-    digest = hashlib.sha256(f"{route}\n{json.dumps(work, sort_keys=True)}".encode()).digest()
+    digest = hashlib.sha256(
+        f"{route}\n{json.dumps(strict_json.by_value(work), sort_keys=True)}".encode()
+    ).digest()
     return f"openai{int.from_bytes(digest[:16], 'big'):039d}"
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,12 +24,10 @@ needs_seccomp = pytest.mark.skipif(CLOSED != NONE, reason=f"this kernel's networ
 
 
 @pytest.fixture
-def tried(
-    make_in: Callable[[RaySettings | None], MakeHost], run: DoRun
-) -> Callable[..., dict[str, dict[str, str]]]:
+def tried(make_in: Callable[[RaySettings | None], MakeHost], run: DoRun) -> Callable[..., dict[str, Any]]:
     """Give a function that has an engine try everything, and says what became of it."""
 
-    def tried(*, network: bool) -> dict[str, dict[str, str]]:
+    def tried(*, network: bool) -> dict[str, Any]:
         host = make_in(None)(engine="caller:Caller", network=network)
         with socket.create_server(("127.0.0.1", 0)) as server:
             reach = host.load()["network"]
@@ -40,9 +39,9 @@ def tried(
 
 @needs_seccomp
 def test_an_engine_that_calls_no_server_can_open_no_socket(
-    tried: Callable[..., dict[str, dict[str, str]]],
+    tried: Callable[..., dict[str, Any]],
 ) -> None:
-    """Not for UDP, by a thread, by a program that it starts, nor past the C library; a pair of its own it can."""
+    """Not for UDP, by a thread, by a program that it starts, nor past the C library; Unix sockets it can."""
     found = tried(network=False)
 
     allowed = {name for name, outcome in found["tried"].items() if outcome == "done"}
@@ -54,7 +53,7 @@ def test_an_engine_that_calls_no_server_can_open_no_socket(
 
 
 def test_an_engine_that_calls_a_server_reaches_it(
-    tried: Callable[..., dict[str, dict[str, str]]],
+    tried: Callable[..., dict[str, Any]],
 ) -> None:
     """Its specification says so; the same calls succeed."""
     found = tried(network=True)
@@ -67,7 +66,7 @@ def test_an_engine_that_calls_a_server_reaches_it(
 
 @pytest.mark.parametrize("network", [False, True])
 def test_libraries_are_told_to_report_nothing(
-    tried: Callable[..., dict[str, dict[str, str]]], monkeypatch: pytest.MonkeyPatch, network: bool
+    tried: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, network: bool
 ) -> None:
     """Whatever the operator's environment says; what downloads is stopped where it could not."""
     for name in VARIABLES:

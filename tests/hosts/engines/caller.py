@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tenuto_engine import Result, Run
@@ -40,15 +41,16 @@ class Caller:
         self.info = {"model_id": "caller"}
 
     def run(self, run: Run) -> Result:
+        port = run.parameters["port"]
         tries: dict[str, Callable[[], object]] = {
-            **{name: lambda family=family: socket.socket(*family).close() for name, family in FAMILIES.items()},
-            **{name: lambda call=call: _call(*call) for name, call in CALLS.items()},
+            **{name: partial(socket.socket, *family) for name, family in FAMILIES.items()},
+            **{name: partial(_call, *call) for name, call in CALLS.items()},
             "a name": lambda: socket.getaddrinfo("example.com", 443),
             "a child": lambda: subprocess.run([sys.executable, "-c", CHILD], check=True, stderr=-3),
-            "a thread": lambda: _in_thread(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).close()),
-            "a server here": lambda: socket.create_connection(("127.0.0.1", run.parameters["port"])).close(),
-            "a pair": lambda: [end.close() for end in socket.socketpair()],
-            "a Unix socket": lambda: socket.socket(socket.AF_UNIX).close(),
+            "a thread": lambda: _in_thread(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),
+            "a server here": lambda: socket.create_connection(("127.0.0.1", port)),
+            "a pair": socket.socketpair,
+            "a Unix socket": lambda: socket.socket(socket.AF_UNIX),
         }
         variables = {name: os.environ.get(name) for name in run.parameters["variables"]}
         tried = {name: _tried(attempt) for name, attempt in tries.items()}
@@ -74,7 +76,7 @@ def _call(*arguments: Any) -> None:
         raise OSError(ctypes.get_errno(), "refused")
 
 
-def _in_thread(attempt: Callable[[], None]) -> None:
+def _in_thread(attempt: Callable[[], object]) -> None:
     found: list[OSError] = []
 
     def run() -> None:

@@ -1,7 +1,7 @@
 """What keeps a process that loads models from calling anybody, though its libraries would.
 
-Libraries report how they are used, ask whether there is a newer one, and download what they lack. Variables stop
-those that we know; a filter of system calls stops the others, whatever language they are written in.
+Libraries report how they are used, ask whether there is a newer one, and download what they lack. Variables
+stop those that we know; a filter of system calls stops the others, whatever language they are written in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Filters of system calls, as Linux runs them before each call. Knows no rule of anybody's.
 
-A filter stays for good, and applies to all that the process starts. Packages for this need a system library, so
-ctypes calls the kernel.
+A filter stays for good, and applies to all that the process starts. Packages for this need a system library,
+so ctypes calls the kernel.
 """
 
 from __future__ import annotations

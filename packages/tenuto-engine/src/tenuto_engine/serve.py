@@ -78,9 +78,7 @@ def end_with(parent: int) -> None:
         os._exit(0)
 
 
-def _load(
-    options: argparse.Namespace, greeting: dict[str, Any], channel: Channel, reach: str
-) -> Engine:
+def _load(options: argparse.Namespace, greeting: dict[str, Any], channel: Channel, reach: str) -> Engine:
     try:
         engine = _find(options)(greeting["options"])
         info = {**getattr(engine, "info", {}), "concurrency": _concurrency(engine)}

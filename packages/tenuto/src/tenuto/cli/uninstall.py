@@ -1,8 +1,8 @@
 """`tenuto uninstall`: shows where Tenuto keeps things on this machine, and removes what is asked for.
 
 Only what Tenuto has made is removed, by its name: anything else in the same folders stays, and is named.
-What root has installed by hand (docs/operations/systemd.md), and what a library has left for itself, is listed,
-not removed.
+What root has installed by hand (docs/operations/systemd.md) is listed, not removed; so is what a library has
+left for itself.
 """
 
 import argparse

@@ -77,7 +77,9 @@ def test_libraries_are_told_to_report_nothing(
     assert not network or "theirs" == seen["HF_HUB_OFFLINE"]
 
 
-@pytest.mark.parametrize("module", ["tenuto_kokoro", "tenuto_pictograms", "tenuto_supertonic"])
+@pytest.mark.parametrize(
+    "module", ["tenuto_engine_kit", "tenuto_kokoro", "tenuto_pictograms", "tenuto_supertonic"]
+)
 def test_whoever_loads_a_model_without_a_host_reports_nothing(tmp_path: Path, module: str) -> None:
     """A script that imports one of our engines: ONNX Runtime keeps no identity of the machine in its home."""
     home = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}

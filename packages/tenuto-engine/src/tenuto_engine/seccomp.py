@@ -24,7 +24,8 @@ _ARCHITECTURES = {"x86_64": (0xC000003E, 317), "aarch64": (0xC00000B7, 277)}
 """What the kernel calls the architecture, and the number of seccomp(2) there."""
 COLUMNS = {"x86_64": 0, "aarch64": 1}
 """Where a table of calls has the numbers of this architecture."""
-_PR_SET_NO_NEW_PRIVS, _SET_FILTER, _ALL_THREADS = 38, 1, 1
+_PR_SET_NO_NEW_PRIVS, _SET_FILTER = 38, 1
+_ALL_THREADS, _SPECULATION = 1, 4
 
 
 class _Program(ctypes.Structure):
@@ -45,10 +46,11 @@ def column() -> int:
     return COLUMNS[machine]
 
 
-def install(rules: Sequence[Step], otherwise: Step) -> None:
+def install(rules: Sequence[Step], otherwise: Step, *, is_trusted: bool = False) -> None:
     """Apply rules to all threads, from now on: first comes the number of the call. Raises OSError.
 
-    Calls in the form of another architecture get `otherwise`.
+    Calls in the form of another architecture get `otherwise`. Before Linux 5.16, a filter also slows down the
+    processor's speculation against hostile code, unless the process `is_trusted`.
     """
     column()
     architecture, call = _ARCHITECTURES[os.uname().machine]
@@ -59,5 +61,6 @@ def install(rules: Sequence[Step], otherwise: Step) -> None:
     libc.syscall.restype = ctypes.c_long
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     program = _Program(len(content) // 8, content)
-    if libc.syscall(call, _SET_FILTER, _ALL_THREADS, ctypes.byref(program)) < 0:
+    flags = _ALL_THREADS | (_SPECULATION if is_trusted else 0)
+    if libc.syscall(call, _SET_FILTER, flags, ctypes.byref(program)) < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -1,4 +1,4 @@
-"""An engine that calls no server has no network, and its libraries report nothing (P18)."""
+"""An engine that calls no server has no network, and its libraries report nothing."""
 
 import socket
 import subprocess
@@ -41,7 +41,7 @@ def tried(make_in: Callable[[RaySettings | None], MakeHost], run: DoRun) -> Call
 def test_an_engine_that_calls_no_server_can_open_no_socket(
     tried: Callable[..., dict[str, Any]],
 ) -> None:
-    """Not for UDP, by a thread, by a program that it starts, nor past the C library; Unix sockets it can."""
+    """Not for UDP, by a thread or a program of its own, nor past the C library; Unix sockets it can (P18)."""
     found = tried(network=False)
 
     allowed = {name for name, outcome in found["tried"].items() if outcome == "done"}
@@ -68,7 +68,7 @@ def test_an_engine_that_calls_a_server_reaches_it(
 def test_libraries_are_told_to_report_nothing(
     tried: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch, network: bool
 ) -> None:
-    """Whatever the operator's environment says; what downloads is stopped where it could not."""
+    """Whatever the operator's environment says; what downloads is stopped where it could not (P18)."""
     for name in VARIABLES:
         monkeypatch.setenv(name, "theirs")
     seen = tried(network=network)["variables"]

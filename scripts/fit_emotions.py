@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 from tenuto.weights import default_cache, location
 from tenuto_kokoro import graph, prosody
@@ -68,6 +67,8 @@ class Predictor:
 
     def __init__(self) -> None:
         cache = default_cache()
+        import onnxruntime  # After `tenuto_engine`, so that it reports nothing.
+
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         model = graph.part(location(cache, "kokoro-v1.0-int8.onnx"), [DURATIONS, PITCH])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import tenuto_engine
 from servers.callers import Caller, Operator
 from servers.postgres import PostgresServer, start_postgres
 from servers.seaweedfs import SeaweedServer, start_seaweedfs
@@ -19,6 +20,9 @@ from tenuto.db.database import Database
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
 from tiers import FOLDERS, LONGEST, UNIT, VARIANT, is_variant, tier
+
+# Importing it keeps libraries that tests import from reporting anything.
+assert tenuto_engine
 
 # As in a host: numpy's own threads only get in the way. It reads this when a test first imports it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

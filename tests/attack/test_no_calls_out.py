@@ -36,7 +36,7 @@ CHATS = ("fake/chat", "there/chat")
 def test_nothing_is_called_but_what_was_configured(tmp_path: Path, server_url: str) -> None:
     """All kinds of work, the operator's commands, addresses in every text that a caller sends (P17, P18)."""
 
-    def work() -> tuple[dict[str, int], int, list[str]]:
+    def work() -> tuple[dict[str, int], int, list[str], list[str]]:
         upstream = UpstreamServer()
         config = tmp_path / "tenuto.toml"
         config.write_text(UPSTREAM.format(url=upstream.url))
@@ -51,12 +51,17 @@ def test_nothing_is_called_but_what_was_configured(tmp_path: Path, server_url: s
                 service.command("admin", *command, check=False)
             service.stop()
         upstream.close()
-        return knocks(), len(caught), upstream.seen.paths
+        events = map(json.loads, service.log_path.read_text().splitlines())
+        networks = [event["network"] for event in events if event["event"] == "engine.loaded"]
+        return knocks(), len(caught), upstream.seen.paths, networks
 
-    counted, called, asked = _in_a_network_of_its_own(work)
+    counted, called, asked, networks = _in_a_network_of_its_own(work)
 
     assert dict.fromkeys(counted, 0) == counted
     assert 0 == called
+    # The fakes' hosts had none to begin with; a kernel that cannot close it is told.
+    assert len(networks) > 3
+    assert len(set(networks)) == 1 and "allowed" not in networks
     # The upstream of the settings was there to be called, and nothing else of it was.
     assert {"/v1/chat/completions"} <= set(asked) <= {"/v1/chat/completions", "/v1/models", "/v1"}
 

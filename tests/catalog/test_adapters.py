@@ -336,6 +336,36 @@ def test_an_offered_engine_of_somebody_else_gets_what_an_adapter_gets(
     assert 1 == entry.tries
 
 
+@pytest.mark.parametrize(
+    ("table", "network"),
+    [
+        (KOKORO, False),
+        (KOKORO + "network = true\n", True),
+        (INDEX + 'accept_licence = "bilibili-indextts-2.5"\n', False),
+        (THERE, True),
+    ],
+)
+def test_only_an_engine_that_calls_a_server_has_a_network(table: str, network: bool) -> None:
+    """Unless the operator allows it to another one by name."""
+    own = settings(table)
+    (name,) = own.models
+
+    assert network == spec_of(models(own)[name].entry, own).network
+
+
+@pytest.mark.usefixtures("nothing_remembered")
+def test_a_manifest_says_that_an_engine_needs_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may call a server that no setting names, such as one of its machine; its examination knows, too."""
+    own = OWN.replace("[licence]", "network = true\n[engine.licence]")
+    install(tmp_path, monkeypatch, f'[[engine]]\nname = "other"\n{own}')
+    (subject,) = subjects("other").values()
+
+    assert subject.network
+    assert of_manifest(manifests.here().manifests["other"]).network
+
+
 @pytest.mark.usefixtures("nothing_remembered")
 def test_an_engine_whose_kind_is_not_installed_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

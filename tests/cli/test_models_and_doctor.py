@@ -128,6 +128,7 @@ def test_doctor_continues_after_a_database_that_this_user_may_not_write(operator
     assert 1 == len(failing)
     assert failing[0].endswith("tenuto.db.turn' → let this user read and write it")
     assert "ok    decoders: " in done.stdout
+    assert "ok    hosts: " in done.stdout
 
 
 def test_doctor_leaves_the_database_as_it_is(operator: Operator, empty_database_url: str) -> None:

@@ -31,6 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ".local/state/tenuto/journal/abc.1.journal": "{}",
         ".local/share/bash-completion/completions/tenuto": "x",
         ".local/share/bash-completion/completions/other": "x",
+        ".cache/Microsoft/DeveloperTools/.onnxruntime/deviceid": "x",
     }
     for name, text in files.items():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -66,13 +67,14 @@ def test_it_says_what_lies_where_and_removes_nothing(home: Path, data: Path) -> 
     assert ["--data", "--cache", "--all", "--all", "--all"] == [
         found[name]["option"] for name in ("data", "weights", "logins", "journal", "completion")
     ]
+    assert f"{home}/.cache/Microsoft/DeveloperTools/.onnxruntime" == found["left by a library"]["path"]
     assert str(data) == found["data"]["path"] and 2004 == found["weights"]["size_bytes"]
     assert "数据\t" in people.stdout and "没有删除任何东西" in people.stderr
     assert before == after
 
 
 def test_only_what_is_asked_for_goes_and_only_what_is_ours(home: Path, data: Path) -> None:
-    """The weights, then the rest; a file of somebody else's stays and is named."""
+    """The weights, then the rest; what is somebody else's, or a library's, stays and is named."""
     cache = run("uninstall", "--cache", "--yes", TENUTO_DATA=str(data))
     gone, kept = (home / ".cache/tenuto").exists(), (data / "tenuto.db").exists()
     rest = run("uninstall", "--all", "--yes", TENUTO_DATA=str(data))
@@ -83,9 +85,11 @@ def test_only_what_is_asked_for_goes_and_only_what_is_ours(home: Path, data: Pat
     assert 0 == rest.returncode, rest.stderr
     assert ["notes.txt"] == [path.name for path in data.iterdir()]
     assert f"left in {data}, for it is not Tenuto's: notes.txt" in rest.stderr
-    assert [".local/share/bash-completion/completions/other"] == [
-        str(path.relative_to(home)) for path in sorted(home.rglob("*")) if path.is_file()
-    ]
+    assert f"not removed: {home}/.cache/Microsoft/DeveloperTools/.onnxruntime" in rest.stderr
+    assert {
+        ".cache/Microsoft/DeveloperTools/.onnxruntime/deviceid",
+        ".local/share/bash-completion/completions/other",
+    } == {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()}
     assert not [each for each in json.loads(again.stdout) if each["option"] is not None]
 
 

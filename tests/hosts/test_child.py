@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 import tenuto
 import tenuto_engine
@@ -328,6 +329,19 @@ def test_a_rogue_that_keeps_to_the_protocol_is_served(
     host.load()
 
     assert HostResult("a/b", b"content", {}, 1) == run(host, "echo")
+
+
+def test_a_kernel_that_closes_no_network_is_reported_once(
+    make_host: MakeHost, rogue: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine runs all the same; nothing is said of one that calls a server."""
+    reached = "loaded['info']['network'] = 'not closed: no seccomp'; "
+    with capture_logs() as logs:
+        for network in (True, False, False):
+            make_host(interpreter=rogue(reached + WELCOME + "hear()"), network=network).load()
+
+    events = [(log["event"], log["log_level"], log["reason"]) for log in logs]
+    assert [("host.network_open", "warning", "not closed: no seccomp")] == events
 
 
 def test_a_fresh_empty_environment_runs_a_host(make_host: MakeHost, run: DoRun, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from servers.service import RunningService
 from tenuto.config import RaySettings
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import HostLost, HostNotReady, HostResult
+from tenuto_engine.network import ALLOWED, NO_REPORTS
 
 DoRun = Callable[..., HostResult]
 Gone = Callable[[int, float], bool]
@@ -145,16 +146,18 @@ def test_our_own_engines_travel_to_the_node(in_pool: InPool, tmp_path: Path) -> 
 def test_an_engine_in_a_pool_sees_no_secret(
     in_pool: InPool, run: DoRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the worker's secrets nor the pool's; what the specification gives it arrives."""
+    """Neither the worker's secrets, the pool's, nor a network; what the specification gives it arrives."""
     for name in ("TENUTO_DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "RAY_AUTH_TOKEN"):
         monkeypatch.setenv(name, "secret")
     host = in_pool(env={"ENGINE_KEY": "its own"})
-    host.load()
+    reach = host.load()["network"]
     environment = run(host, "surroundings").metadata["environment"]
 
     assert "its own" == environment["ENGINE_KEY"]
+    assert ALLOWED != reach
     assert "secret" not in environment.values()
-    assert not [name for name in environment if name.startswith(("RAY_", "TENUTO_"))]
+    theirs = environment.keys() - NO_REPORTS
+    assert not [name for name in theirs if name.startswith(("RAY_", "TENUTO_"))]
 
 
 def test_a_service_runs_a_model_in_a_pool(pool: RayPool, tmp_path: Path) -> None:

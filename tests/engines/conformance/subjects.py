@@ -118,6 +118,7 @@ def of_entry(entry: EngineEntry, engine: str) -> Subject:
         role=entry.role,
         concurrency=entry.concurrency,
         metered=not entry.rerunnable,
+        network=entry.network,
         **PATIENT,
     )
 

@@ -1,5 +1,8 @@
 """Every engine with weights passes the conformance suite, as `tenuto models pull` leaves them."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from engines.conformance.subjects import GRACE_S, REAL, faults, real
@@ -15,9 +18,15 @@ pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(1200)]
 @pytest.mark.variant("model", only="llama")
 @pytest.mark.variant("model", only="kokoro")
 @pytest.mark.parametrize("name", REAL)
-def test_an_engine_with_its_weights_conforms(name: str) -> None:
-    """Loads, runs, stops, and leaves nothing behind."""
-    assert {} == faults(examine(real(name)))
+def test_an_engine_with_its_weights_conforms(name: str, tmp_path: Path) -> None:
+    """Loads, runs, stops, and leaves nothing behind, nor in its user's home; all without a network (P18)."""
+    home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": ""}
+    subject = real(name)
+    faulty = faults(examine(replace(subject, variables=home)))
+
+    assert {} == faulty
+    assert not subject.network
+    assert [] == [str(path) for path in tmp_path.rglob("*")]
 
 
 @pytest.mark.variant("program")

@@ -20,7 +20,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from tenuto_engine import wire
+from tenuto_engine import network, wire
 from tenuto_engine.engine import Engine
 from tenuto_engine.inbox import Inbox
 from tenuto_engine.runs import Channel, HostedRun, carry_out, failure
@@ -33,6 +33,8 @@ def main(arguments: list[str]) -> None:
     options = _options(arguments)
     end_with(options.parent)
     faulthandler.enable()
+    network.silence(os.environ, has_network=options.network)
+    reach = network.ALLOWED if options.network else network.close()
     os.set_inheritable(options.fd, False)
     connection = socket.socket(fileno=options.fd)
     channel = Channel(connection)
@@ -41,7 +43,7 @@ def main(arguments: list[str]) -> None:
     try:
         greeting = inbox.get()
         if greeting is not None:
-            _serve(_load(options, greeting, channel), inbox)
+            _serve(_load(options, greeting, channel, reach), inbox)
     finally:
         # The connection closes with the process, not before: its end tells the parent that there is an exit
         # status.
@@ -53,6 +55,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("engine")
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--network", action="store_true", help="it calls a server: let it open sockets")
     # With neither, the engine is a package installed for this interpreter.
     place = parser.add_mutually_exclusive_group()
     place.add_argument(
@@ -75,11 +78,12 @@ def end_with(parent: int) -> None:
         os._exit(0)
 
 
-def _load(options: argparse.Namespace, greeting: dict[str, Any], channel: Channel) -> Engine:
+def _load(options: argparse.Namespace, greeting: dict[str, Any], channel: Channel, reach: str) -> Engine:
     try:
         engine = _find(options)(greeting["options"])
         info = {**getattr(engine, "info", {}), "concurrency": _concurrency(engine)}
-        channel.send({"type": "loaded", "info": {**info, "pid": os.getpid(), "python": _python()}})
+        info |= {"pid": os.getpid(), "python": _python(), "network": reach}
+        channel.send({"type": "loaded", "info": info})
     except BaseException as error:
         traceback.print_exc()
         sys.stderr.flush()

@@ -223,5 +223,5 @@ def _command(subject: Subject, fd: int) -> list[str]:
     host = str(Path(tenuto_engine.__file__ or "").parent)
     where = ["--path", subject.path] if subject.path else []
     beside = [text for name, folder in subject.packages.items() for text in ("--with", f"{name}={folder}")]
-    ends = ["--fd", str(fd), "--parent", str(os.getpid())]
+    ends = ["--fd", str(fd), "--parent", str(os.getpid()), *(["--network"] if subject.network else [])]
     return [subject.interpreter, "-u", host, subject.engine, *where, *beside, *ends]

@@ -31,6 +31,8 @@ class Subject:
     """Of recognition: `segment_text`, which detects the language by itself, or `word_timestamps`."""
     concurrency: int = 1
     metered: bool = False
+    network: bool = False
+    """It calls a server; any other engine's process can open no socket, as in the service."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the class gets."""
     interpreter: str = sys.executable
@@ -85,6 +87,7 @@ def subjects(
             "role": next(iter(table.get("roles", ())), ""),
             "concurrency": int(table.get("concurrency", 1)),
             "metered": bool(table.get("metered", False)),
+            "network": bool(table.get("network") or table.get("upstream")),
             "options": {**_options(name, table, weights), **(options or {})},
             "interpreter": interpreter,
             "load_timeout_s": float(table.get("load_timeout_s", LOAD_S)),

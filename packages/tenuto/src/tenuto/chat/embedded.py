@@ -121,7 +121,7 @@ class _EmbeddedModel:
         if self._host.alive:
             return
         try:
-            self._host.load()
+            info = self._host.load()
         except HostDraining as error:
             raise ModelUnavailable from error
         except HostError as error:
@@ -130,7 +130,8 @@ class _EmbeddedModel:
             _log.error("engine.not_started", model=self._model.name, failures=self._failures)
             raise ModelUnavailable from error
         self._failures = 0
-        _log.info("engine.loaded", model=self._model.name, pid=self._host.pid)
+        network = info.get("network")
+        _log.info("engine.loaded", model=self._model.name, pid=self._host.pid, network=network)
 
 
 class EmbeddedChat(_EmbeddedModel):
@@ -235,6 +236,7 @@ def spec_of(model: Model, settings: Settings) -> EngineSpec:
         options=options,
         installed=model.entry.installed,
         folder=model.entry.folder,
+        network=model.entry.network or own.network,
         load_timeout_s=model.entry.load_timeout_s + (own.ray.wait_s if own.ray is not None else 0),
         ray=own.ray,
     )

@@ -18,7 +18,7 @@ from tenuto.cli.options import ServiceLocation, add_location, location_of
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable, remedy_of_folder
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
-from tenuto_engine import processor
+from tenuto_engine import network, processor
 
 if TYPE_CHECKING:
     from tenuto.catalog.rules import Model
@@ -60,6 +60,7 @@ def check(location: ServiceLocation) -> list[CheckResult]:
         _records,
         _bytes,
         _engines,
+        _hosts,
         _decoders,
         _ffmpeg,
     )
@@ -101,6 +102,16 @@ def _folder(settings: "Settings") -> Iterator[CheckResult]:
         yield _good("data folder", f"{folder.resolve()} can be written, {free >> 30} GiB free")
     if folder.stat().st_mode & 0o077:
         yield _bad("data folder", "others may read it", f"chmod 700 {folder}")
+
+
+def _hosts(settings: "Settings") -> Iterator[CheckResult]:
+    """Whether the kernel keeps engines that call no server from opening sockets; tried in a child."""
+    command = [sys.executable, "-m", network.__name__]
+    tried = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+    if tried == network.NONE:
+        yield _good("hosts", "engines that call no server have no network")
+    else:
+        yield _good("hosts", f"no engine reports to anybody, but its network is {tried or 'not closed'}")
 
 
 def _decoders(settings: "Settings") -> Iterator[CheckResult]:

@@ -1,7 +1,8 @@
 """`tenuto uninstall`: shows where Tenuto keeps things on this machine, and removes what is asked for.
 
 Only what Tenuto has made is removed, by its name: anything else in the same folders stays, and is named.
-What root has installed by hand (docs/operations/systemd.md) is listed, not removed.
+What root has installed by hand (docs/operations/systemd.md) is listed, not removed; so is what a library has
+left for itself.
 """
 
 import argparse
@@ -32,6 +33,9 @@ DATABASE_FILES = ("-journal", "-shm", "-wal", ".lock", ".turn", "")
 DATA_NAMES = ("blobs", "locks", "models", "rescued", "wake", "restore.unfinished")
 """What a data folder holds besides its database and the lock of `serve`, which mark it and so go last."""
 CACHE_NAMES = (".compiled", ".partial", ".verified", ".lock")
+LIBRARIES = ("Microsoft/DeveloperTools/.onnxruntime",)
+"""What libraries of engines have left in the user's cache, for all programs that use them: ONNX Runtime an
+identity of the machine and reports, before we had it report nothing."""
 BY_ROOT = (
     "etc/systemd/system/tenuto-*.service",
     "etc/sysusers.d/tenuto.conf",
@@ -132,6 +136,9 @@ def belongings(settings: "Settings") -> Iterator[Belonging]:
     for shell in completion.SHELLS:
         if (script := completion.script_file(shell)).is_file():
             yield Belonging("completion", script.parent, [script], "--all")
+    cached = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for left in _there(cached, LIBRARIES):
+        yield Belonging("left by a library", left, [left], None)
 
 
 def of_root(root: Path) -> Iterator[Belonging]:

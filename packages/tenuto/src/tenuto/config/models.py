@@ -198,6 +198,11 @@ class ModelSettings(Struct, frozen=True):
     interpreter: Annotated[
         str | None, Text(), "the Python that runs the engine; left out: the one that runs Tenuto"
     ] = None
+    network: Annotated[
+        bool,
+        Boolean(),
+        "`true`: the engine's process may open sockets although it calls no server; see [hosts](hosts.md)",
+    ] = False
     warm: Annotated[bool, Boolean(), "load the weights when the worker starts, not on the first job"] = False
     threads: Annotated[
         int, _integer(0, 1024), "{range} threads of the engine; 0: as many as there are cores, two at most"
@@ -303,6 +308,7 @@ def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
         if "adapter" not in table:
             others = (
                 "interpreter",
+                "network",
                 "threads",
                 "warm",
                 "answer_tokens",

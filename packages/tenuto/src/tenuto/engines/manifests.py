@@ -111,6 +111,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Its libraries conflict with Tenuto's: the operator must name the Python that has them."""
     upstream: bool = False
     """It calls another server, which the operator names as `upstream`."""
+    network: bool = False
+    """Its process opens sockets for another reason: those of all others that call no server can open none."""
     weights: tuple[str, ...] = ()
     """Those of `tenuto models pull` that it uses besides its own."""
     tries: _Count = 2

@@ -72,6 +72,8 @@ class EngineEntry(Struct, frozen=True):
     """The engine is in a package of its own, not a module of this folder."""
     folder: str = ""
     """That package's folder beside the service."""
+    network: bool = False
+    """Its process may open sockets, because it calls a server or its manifest says so."""
     load_timeout_s: float = 120.0
     """From the start of its process until it is ready."""
 
@@ -105,6 +107,7 @@ def of_manifest(manifest: Manifest) -> EngineEntry:
         options={**options, "honoured": list(manifest.honoured)},
         installed=True,
         folder=manifest.folder,
+        network=manifest.network or manifest.upstream,
         load_timeout_s=manifest.load_timeout_s,
     )
 

@@ -3,6 +3,7 @@
 Knows neither sockets and signals (`process.py`) nor the form of messages (`messages.py`).
 """
 
+import functools
 import itertools
 import threading
 import time
@@ -27,7 +28,10 @@ from tenuto.hosts.host import (
     OutcomeUnknown,
 )
 from tenuto.hosts.process import HostProcess, request, resident_bytes
-from tenuto_engine import wire
+from tenuto.logs import get_logger
+from tenuto_engine import network, wire
+
+_log = get_logger("tenuto.hosts")
 
 
 class ChildHost:
@@ -309,6 +313,8 @@ def _load(process: HostProcess, spec: EngineSpec, until: float) -> dict[str, Any
     process.send(request(spec, until - time.monotonic()), until=until)
     match _expect(process, until, spec):
         case messages.Loaded(info):
+            if not spec.network and info.get("network", network.NONE) != network.NONE:
+                _warn_network(str(info["network"])[:300])
             process.concurrency = info["concurrency"]
             process.info = info
             return info
@@ -317,6 +323,12 @@ def _load(process: HostProcess, spec: EngineSpec, until: float) -> dict[str, Any
             evidence = process.wait_lost().evidence
             raise HostNotReady(f"{spec.engine} did not load: {message}", code=code, evidence=evidence)
     raise _refused(process, "it answered something else")
+
+
+@functools.cache
+def _warn_network(reason: str) -> None:
+    """Log, once, why the kernel lets engines that call no server open sockets."""
+    _log.warning("host.network_open", reason=reason)
 
 
 def _expect(process: HostProcess, until: float, spec: EngineSpec) -> messages.Message:

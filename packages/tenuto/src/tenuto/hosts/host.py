@@ -33,6 +33,8 @@ class EngineSpec(Struct, frozen=True):
     folder: str = ""
     # Added to the few variables that a host inherits; the only way in for a secret.
     env: Mapping[str, str] = field(default_factory=dict)
+    # It calls a server. Any other engine's process can open no socket, where the kernel allows that.
+    network: bool = False
     # From the start of the process until the weights are loaded.
     load_timeout_s: float = 120.0
     # Where its process runs, if that is a node of a Ray pool and not this machine.

@@ -27,7 +27,7 @@ from msgspec.structs import asdict
 import tenuto_engine
 from tenuto.hosts.host import Blame, EngineSpec, HostLost, HostNotReady
 from tenuto.hosts.messages import Inbox, Message
-from tenuto_engine import wire
+from tenuto_engine import network, wire
 
 EVIDENCE_BYTES = 8 << 10
 # A host that accepts nothing for this long has no listening thread left.
@@ -383,7 +383,7 @@ def ray_driver() -> str | None:
 def variables(spec: EngineSpec, ours: Mapping[str, str]) -> dict[str, str]:
     """The host's environment: the few variables that it inherits from us, and the specification's own."""
     if spec.ray is not None:
-        return _allowed(ours, (*INHERITED, *DRIVER_INHERITED))
+        return {**_allowed(ours, (*INHERITED, *DRIVER_INHERITED)), **network.NO_REPORTS}
     return {**DEFAULTS, **_allowed(ours, INHERITED), **spec.env}
 
 
@@ -431,8 +431,9 @@ def kit_folder() -> str:
 def _far_end(spec: EngineSpec, host: str, engines: str, packages: Mapping[str, str]) -> list[str]:
     location = ["--path", spec.path] if spec.path else [] if spec.installed else ["--package", engines]
     packed = [text for name, folder in packages.items() for text in ("--with", f"{name}={folder}")]
+    open_network = ["--network"] if spec.network else []
     # -u: what the engine printed is there if it crashes.
-    return [spec.interpreter, "-u", host, spec.engine, *location, *packed]
+    return [spec.interpreter, "-u", host, spec.engine, *location, *packed, *open_network]
 
 
 def _allowed(ours: Mapping[str, str], patterns: tuple[str, ...]) -> dict[str, str]:

@@ -2,18 +2,19 @@
 
 Landlock removes access to the file system, TCP ports and other processes; seccomp, to every system call that
 is not on a short list. What is open stays open, so files, libraries and modules are opened and loaded first.
-There is no way back. Packages for this are unfinished or need a system library, so ctypes calls the kernel.
+There is no way back. Packages for this are unfinished or need a system library, so ctypes calls the kernel
+(`tenuto_engine.seccomp`).
 """
 
 import ctypes
 import errno
 import json
 import os
-import platform
-import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+
+from tenuto_engine import seccomp
 
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF, _LANDLOCK_ASKS_VERSION = 444, 446, 1
@@ -21,10 +22,7 @@ _LANDLOCK_CREATE_RULESET, _LANDLOCK_RESTRICT_SELF, _LANDLOCK_ASKS_VERSION = 444,
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _TCP_RIGHTS, _SCOPES = 0b11, 0b11
 _LANDLOCK_ADD_RULE, _LANDLOCK_BENEATH, _EXECUTE, _READ_FILE = 445, 1, 1 << 0, 1 << 2
-_SECCOMP_SET_FILTER, _SECCOMP_ALL_THREADS = 1, 1
 
-_ARCHITECTURES = {"x86_64": (0xC000003E, 317, 0), "aarch64": (0xC00000B7, 277, 1)}
-"""The audit architecture, the number of seccomp(2), and the column in the tables below."""
 _ALLOWED = """
     read 0 63, readv 19 65, write 1 64, writev 20 66, lseek 8 62, close 3 57, fstat 5 80, ftruncate 77 46,
     poll 7 -, ppoll 271 73, ioctl 16 29, fcntl 72 25,
@@ -48,11 +46,6 @@ _OF_PROGRAMS = """
 _CLONE, _CLONE3 = (56, 220), (435, 435)
 _CLONE_THREAD = 0x10000
 
-# Classic BPF: load a word, jump if equal, jump if bits are set, return.
-_LOAD, _EQUAL, _BITS, _RETURN = 0x20, 0x15, 0x45, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
-_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
-
 
 class _Ruleset(ctypes.Structure):
     _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
@@ -61,10 +54,6 @@ class _Ruleset(ctypes.Structure):
 class _Beneath(ctypes.Structure):
     _pack_ = 1
     _fields_ = (("rights", ctypes.c_uint64), ("fd", ctypes.c_int32))
-
-
-class _Program(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
 def confine(readable: Sequence[int] = ()) -> list[str]:
@@ -84,7 +73,7 @@ def confine(readable: Sequence[int] = ()) -> list[str]:
         try:
             restrict(libc, readable)
         except OSError as error:
-            missing.append(f"{name}: {error.strerror}")
+            missing.append(f"{name}: {error.strerror or error}")
     return missing
 
 
@@ -117,28 +106,22 @@ def _restrict_files(libc: ctypes.CDLL, readable: Sequence[int]) -> None:
 
 def _restrict_calls(libc: ctypes.CDLL, readable: Sequence[int]) -> None:
     """Make every other system call fail with EPERM, in all threads; those of other architectures, too."""
-    if platform.machine() not in _ARCHITECTURES:
-        raise OSError(errno.ENOSYS, f"its system calls on {platform.machine()} are not known here")
-    architecture, seccomp, column = _ARCHITECTURES[platform.machine()]
-    content = _filter(architecture, column, _ALLOWED + (f",{_OF_PROGRAMS}" if readable else ""))
-    program = _Program(len(content) // 8, content)
-    _checked(libc.syscall(seccomp, _SECCOMP_SET_FILTER, _SECCOMP_ALL_THREADS, ctypes.byref(program)))
+    allowed = _ALLOWED + (f",{_OF_PROGRAMS}" if readable else "")
+    refuse = seccomp.refuse(errno.EPERM)
+    seccomp.install([*_rules(seccomp.column(), allowed), refuse], refuse)
 
 
-def _filter(architecture: int, column: int, allowed: str) -> bytes:
-    """The program that the kernel runs before each system call."""
-    refuse, absent = (_RETURN, 0, 0, _REFUSE | errno.EPERM), (_RETURN, 0, 0, _REFUSE | errno.ENOSYS)
-    allow = (_RETURN, 0, 0, _ALLOW)
-    steps = [(_LOAD, 0, 0, _ARCHITECTURE_AT), (_EQUAL, 1, 0, architecture), refuse, (_LOAD, 0, 0, _NUMBER_AT)]
+def _rules(column: int, allowed: str) -> list[seccomp.Step]:
+    """What the kernel does before each system call, given its number; what follows the last refuses it."""
+    steps: list[seccomp.Step] = []
     for call in allowed.split(","):
         number = call.split()[1 + column]
         if number != "-":
-            steps += [(_EQUAL, 0, 1, int(number)), allow]
+            steps += [(seccomp.EQUAL, 0, 1, int(number)), seccomp.ALLOW]
     # After ENOSYS, glibc starts threads with clone, whose flags can be read here.
-    steps += [(_EQUAL, 0, 1, _CLONE3[column]), absent]
-    steps += [(_EQUAL, 1, 0, _CLONE[column]), refuse, (_LOAD, 0, 0, _FIRST_ARGUMENT_AT)]
-    steps += [(_BITS, 0, 1, _CLONE_THREAD), allow, refuse]
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+    steps += [(seccomp.EQUAL, 0, 1, _CLONE3[column]), seccomp.refuse(errno.ENOSYS)]
+    steps += [(seccomp.EQUAL, 0, 3, _CLONE[column]), (seccomp.LOAD, 0, 0, seccomp.FIRST_ARGUMENT_AT)]
+    return [*steps, (seccomp.BITS, 0, 1, _CLONE_THREAD), seccomp.ALLOW]
 
 
 def _checked(answer: int) -> int:

@@ -105,6 +105,7 @@ def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
         options=options,
         installed=entry.installed,
         folder=entry.folder,
+        network=entry.network or own.network,
         env={} if key is None else {UPSTREAM_KEY: key},
         # A pool may first have to find the engine a place.
         load_timeout_s=entry.load_timeout_s + (own.ray.wait_s if own.ray is not None else 0),
@@ -246,13 +247,12 @@ class Engines:
         try:
             for engine, host in zip(self._uses[model], hosts, strict=True):
                 if not host.alive:
-                    runtime = host.load().get("runtime")
+                    info = host.load()
                     resident = host.resident_bytes()
                     with self._lock:
                         self._memory.weigh(engine, resident)
-                    _log.info(
-                        "engine.loaded", model=engine, pid=host.pid, resident_bytes=resident, runtime=runtime
-                    )
+                    told = {"runtime": info.get("runtime"), "network": info.get("network")}
+                    _log.info("engine.loaded", model=engine, pid=host.pid, resident_bytes=resident, **told)
         except HostDraining:
             raise
         except HostNotReady as error:

@@ -571,9 +571,8 @@ def test_a_session_that_is_ended_between_two_answers_is_lost(server: PostgresSer
     with socket.create_server(("127.0.0.1", 0)) as relay:
         port = relay.getsockname()[1]
         threading.Thread(target=_relay, args=(relay, server.address, ended), daemon=True).start()
-        own = connection.Connection(
-            conninfo.make_conninfo(url, host="127.0.0.1", port=port, sslmode="disable")
-        )
+        relayed = conninfo.make_conninfo(url, host="127.0.0.1", port=port, sslmode="disable")
+        own = connection.Connection(psycopg.connect(relayed, autocommit=True))
         before = own.read(lambda tx: tx.one("select 1 as one"))
         ended.set()
         with closing(own), pytest.raises(connection.ConnectionLost):

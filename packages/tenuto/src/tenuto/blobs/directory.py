@@ -6,6 +6,7 @@ blobs are still wanted is decided elsewhere.
 """
 
 import os
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from tenuto import failpoints
 from tenuto.blobs.blob import (
     BLOCK_BYTES,
     IDENTITY,
+    NEWEST,
     BlobRecord,
     Checksums,
     check_block,
@@ -153,6 +155,28 @@ class DirectoryBlobs:
             unfinished.unlink()
             sync_folder(self._root)
         return self.store_id() or store_id
+
+    def newest(self) -> bytes | None:
+        self._check_readable()
+        try:
+            return (self._root / NEWEST).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreUnreachable("The record of the database cannot be read.") from error
+
+    def record_newest(self, content: bytes) -> None:
+        self.check_location()
+        unfinished = self._root / f"{NEWEST}.{secrets.token_hex(4)}"
+        with _storage("The record of the database could not be written."):
+            descriptor = os.open(unfinished, _CREATE, 0o600)
+            try:
+                _write_all(descriptor, content)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            unfinished.rename(self._root / NEWEST)
+            sync_folder(self._root)
 
     def check_location(self) -> None:
         """One `stat` by name. Nothing is created in its place: it would be lost when the folder returns."""

@@ -11,6 +11,7 @@ import time
 
 from tenuto.artifacts import pairing
 from tenuto.blobs.blob import BlobStore
+from tenuto.bootstrap.newest import exchange
 from tenuto.bootstrap.opening import open_blobs
 from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
@@ -82,15 +83,20 @@ class StoreWatch:
     def start(self) -> None:
         """Watch until `stop`."""
         self._thread.start()
+        if self._database.servers is not None:
+            self._database.servers.watch()
 
     def stop(self) -> None:
         self._stopping.set()
 
     def _run(self) -> None:
         looks = 0
+        self._exchange()
         while not self._stopping.wait(LOOK_S):
             self._look()
             looks += 1
+            if looks % round(COMPARE_S / LOOK_S) == 0:
+                self._exchange()
             if not self._is_compared and looks % round(COMPARE_S / LOOK_S) == 0:
                 self._compare_late()
 
@@ -106,6 +112,16 @@ class StoreWatch:
             if self._is_lost:
                 log().info("place.back", folder=str(self._settings.folder))
             self._is_lost = False
+
+    def _exchange(self) -> None:
+        try:
+            exchange(self._database, self._blobs)
+        except (StoreUnreachable, StorageFailed):
+            return  # Whoever needs the store reports it.
+        except Exception as error:
+            from tenuto.logs import log_failure
+
+            log_failure(log(), "servers.failed", error)
 
     def _compare(self, before_ms: int) -> None:
         try:

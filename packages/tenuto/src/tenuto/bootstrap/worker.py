@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from tenuto.bootstrap.newest import begin
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, open_records
 from tenuto.bootstrap.process import StopSignal, arm_failpoints, clock, keep_private, log, start_telemetry
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
@@ -51,6 +52,7 @@ def run_worker(
     with closing(database):
         context = _context(settings, database, offered, telemetry)
         store_watch = StoreWatch(settings, database, context.blobs)
+        begin(database)
         worker = Worker(context, abilities, withdraws=withdraws)
         worker.start()
         store_watch.start()

@@ -114,15 +114,16 @@ class Connection:
 
     def __init__(
         self,
-        url: str,
+        session: psycopg.Connection[Any],
         lock_timeout_ms: int = LOCK_TIMEOUT_MS,
         answer_timeout_ms: int = ANSWER_TIMEOUT_MS,
     ) -> None:
-        """Raises psycopg.OperationalError when the server is away, OperatorError when it is too old."""
+        """Takes the session over. Raises psycopg.OperationalError when the server goes away, OperatorError
+        when it is too old."""
         self._answer_timeout_ms = answer_timeout_ms
         # With so short a timeout, the operation is then run elsewhere: nothing is refused yet.
         self._is_hasty = lock_timeout_ms < LOCK_TIMEOUT_MS
-        self._session = psycopg.Connection.connect(url, autocommit=True, application_name="tenuto", **NETWORK)
+        self._session = session
         self._session.execute(_SETTINGS)
         self._session.execute(f"set lock_timeout = {lock_timeout_ms:d}".encode())
         version = self._session.info.server_version

@@ -6,6 +6,8 @@ Nothing of the address is repeated: libpq mistakes part of an unescaped password
 import re
 from collections.abc import Iterator
 
+from tenuto.db.generation import Outdated
+
 _REFUSED = re.compile(r"connection to server [^\n]*? failed: (FATAL: +)?([^\n]+)")
 _ESCAPED = "in a password / is written %2F and @ is written %40"
 _OTHERWISE = {
@@ -20,12 +22,21 @@ def describe(error: BaseException) -> str:
     """The database "refuses us: …", in the server's words, or "does not answer", and why if that is known."""
     for cause in _causes(error):
         message = str(cause)
+        if isinstance(cause, Outdated):
+            return f"is not the one in use: {message}"
         if match := _REFUSED.search(message):
             return f"{'refuses us' if match[1] else 'does not answer'}: {match[2]}"
         for sign, reason in _OTHERWISE.items():
             if sign in message:
                 return f"does not answer: {reason}"
     return "does not answer"
+
+
+def remedy(error: BaseException) -> str:
+    """How the operator corrects it."""
+    if any(isinstance(cause, Outdated) for cause in _causes(error)):
+        return "correct the setting database, or accept this copy with: tenuto admin database accept"
+    return "start it, or correct the setting database"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 
-import psycopg
 import pytest
 from structlog.testing import capture_logs
 
+from servers.pairs import NAME, Pair, ask, make_pair
 from servers.postgres import PostgresServer, start_postgres
 from servers.processes import until
 from tenuto.bootstrap.newest import begin
@@ -19,35 +18,7 @@ from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
 from tenuto.errors import Unavailable
 
-NAME = "tenuto"
 OURS = "select count(*) from pg_stat_activity where application_name like 'tenuto%'"
-
-
-@dataclass
-class Pair:
-    """A primary and its standby; a process lists the primary first."""
-
-    old: PostgresServer
-    new: PostgresServer
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://postgres@/{NAME}?host={self.old.folder},{self.new.folder}"
-
-    def promote(self) -> None:
-        """The standby has all that was written, and becomes a primary."""
-        self.catch_up()
-        self.new.run("select pg_promote()")
-
-    def catch_up(self) -> None:
-        [written] = ask(self.old, "select pg_current_wal_lsn()::text")
-        seen = f"select (pg_last_wal_replay_lsn() >= '{written}')::int"
-        until(lambda: ask(self.new, seen) == [1], 30, "the standby has everything")
-
-
-def ask(server: PostgresServer, sql: str) -> list[object]:
-    with psycopg.connect(server.url(NAME), autocommit=True) as connection:
-        return [row[0] for row in connection.execute(sql.encode()).fetchall()]
 
 
 def notes(server: PostgresServer) -> list[object]:
@@ -69,15 +40,12 @@ def system_of(database: PostgresDatabase) -> str:
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     """Both have a migrated database with an empty table of notes."""
-    old = start_postgres(is_durable=False, has_standbys=True)
-    old.run(f"create database {NAME}")
-    with closing(PostgresDatabase(old.url(NAME))) as database:
+    made = make_pair()
+    with closing(PostgresDatabase(made.old.url(NAME))) as database:
         migrate(database)
         database.write(lambda tx: tx.run("create table note (id text primary key)"))
-    new = old.standby()
-    yield Pair(old, new)
-    new.stop()
-    old.stop()
+    yield made
+    made.stop()
 
 
 def test_an_old_primary_that_comes_back_is_not_written_to(pair: Pair) -> None:
@@ -85,9 +53,7 @@ def test_an_old_primary_that_comes_back_is_not_written_to(pair: Pair) -> None:
     has heard of it; a process that is given nothing else is refused, and told why (P1, P8)."""
     with closing(PostgresDatabase(pair.url)) as database:
         note(database, "before")
-        pair.catch_up()
-        pair.old.kill()
-        pair.new.run("select pg_promote()")
+        pair.fail_over()
         until(lambda: has_noted(database, "promoted"), 30, "the promoted one is found")
         pair.old.start()
         with (
@@ -98,6 +64,7 @@ def test_an_old_primary_that_comes_back_is_not_written_to(pair: Pair) -> None:
             newest = database.servers.newest
             assert newest is not None
             for each in (started, misled):
+                each.servers.reports = True
                 each.servers.learn(newest)
             note(started, "started after it")
             database.snapshot(lambda tx: tx.one("select 1 as one"))  # On a new connection.

@@ -42,6 +42,8 @@ def open_compared(
     it in `waiting` until `stopping`; without `stopping`, raises OperatorError.
     """
     database = open_database(settings.database, folder=settings.folder)
+    if database.servers is not None:
+        log()  # What connections log goes to stderr: a short command has set up no log.
     try:
         _recall(settings, database, stopping, waiting)
     except BaseException:

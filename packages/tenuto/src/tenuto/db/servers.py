@@ -93,6 +93,8 @@ class Servers:
         self.number = max(len(hosts), len(addresses))
         self.newest: Copy | None = None
         """The newest copy that this process has seen or heard of."""
+        self.reports = False
+        """Whether outdated copies are logged: a short command's own error says it already."""
         self._open: list[_Open] = []
         self._told: dict[str, float] = {}
         # Guards the three above.
@@ -137,6 +139,7 @@ class Servers:
 
     def watch(self) -> None:
         """Look again and again until `close`, in a thread of its own."""
+        self.reports = True
         threading.Thread(target=self._watch, name="postgres-look", daemon=True).start()
 
     def close(self) -> None:
@@ -179,7 +182,7 @@ class Servers:
         with self._changing:
             fault, newest = self._fault(copy), self.newest
             now = time.monotonic()
-            is_new = now - self._told.get(host, -TELL_S) >= TELL_S
+            is_new = self.reports and now - self._told.get(host, -TELL_S) >= TELL_S
             if fault and is_new:
                 self._told[host] = now
         if fault is None:

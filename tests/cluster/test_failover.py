@@ -43,7 +43,7 @@ def test_with_several_hosts_a_start_waits_for_the_store(
     pair: Pair, seaweed: SeaweedServer, tmp_path: Path
 ) -> None:
     """Only the store knows which host has the newest copy. While it hangs, an API answers 503, a worker does
-    nothing, and the old primary that both list first gets nothing. With one host there is no choice, and an API
+    nothing, and the old primary that both list first gets nothing. With one host there is no choice: that API
     starts (P8)."""
     link = Proxy(("127.0.0.1", seaweed.port))
     store = {

@@ -17,7 +17,7 @@ from tenuto.bootstrap.process import log
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db import generation
-from tenuto.db.database import Database
+from tenuto.db.database import Database, Transaction
 from tenuto.db.generation import Copy
 from tenuto.db.opening import open_database
 from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError
@@ -56,10 +56,12 @@ def begin(database: Database) -> None:
     """Say in the database that a process starts with it: any copy that was made before has a lower epoch."""
     if (servers := database.servers) is None:
         return
-    database.read(lambda tx: tx.one("select 1 as one"))  # Connected, it is compared.
-    newest = servers.newest
-    assert newest is not None
-    servers.learn(database.write(lambda tx: generation.begin(tx, newest)))
+
+    def raise_epoch(tx: Transaction) -> Copy:
+        assert servers.newest is not None, "this connection was compared"
+        return generation.begin(tx, servers.newest)
+
+    servers.learn(database.write(raise_epoch))
 
 
 def exchange(database: Database, blobs: BlobStore) -> None:

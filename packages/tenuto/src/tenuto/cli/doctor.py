@@ -158,6 +158,8 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
         yield _bad("database", error.message, "follow the message on this line")
         return
     yield _good("database", "answers, its migrations are applied")
+    if database.servers is not None and (host := database.servers.unverified()):
+        yield _good("database", f"{host} need not prove who it is, nor use TLS: add ?sslmode=verify-full")
     if damaged:
         yield _bad(
             "database",

@@ -18,6 +18,7 @@ from psycopg.types.numeric import NumericBinaryLoader
 
 from tenuto import failpoints
 from tenuto.db import damaged_text
+from tenuto.db.connection_errors import OTHER_SESSION
 from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
 from tenuto.db.sql import for_postgres
 from tenuto.errors import OperatorError, Unavailable
@@ -71,7 +72,7 @@ _PLAN_CHECK = "RevalidateCachedQuery"
 # Connection, resources, operator intervention, system error: temporary, and not the statement's fault.
 _UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
 _LOCK_NOT_AVAILABLE, _READ_ONLY = "55P03", "25006"
-_UNAVAILABLE_STATES = frozenset((_LOCK_NOT_AVAILABLE, _READ_ONLY))
+_UNAVAILABLE_STATES = frozenset((_LOCK_NOT_AVAILABLE, _READ_ONLY, *OTHER_SESSION))
 
 _SETTINGS = f"""
     {SERVER_NETWORK}

@@ -122,6 +122,12 @@ class Servers:
                 session.close()
         raise outdated or failed or psycopg.OperationalError("the URL names no server")
 
+    def unverified(self) -> str | None:
+        """A host of another machine that could be anybody, because its certificate is not checked."""
+        mode = self._parameters.get("sslmode") or os.environ.get("PGSSLMODE")
+        hosts = [_name(place) for place in self._places() if not _is_here(place)]
+        return hosts[0] if hosts and mode != "verify-full" else None
+
     def learn(self, copy: Copy) -> None:
         """There is a copy like this: none with a lower generation is used any more."""
         with self._changing:
@@ -236,6 +242,12 @@ def _addresses(place: dict[str, Any]) -> list[str]:
     except OSError:
         return [""]  # Connecting will say what is wrong with it.
     return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+def _is_here(place: dict[str, Any]) -> bool:
+    """Whether the server is on this machine: behind a socket in a folder, or a loopback address."""
+    address = str(place.get("hostaddr") or place.get("host", ""))
+    return address[:1] in ("", "/", "@") or address.startswith("127.") or address == "::1"
 
 
 def _connect(place: dict[str, Any], application: str) -> Session:

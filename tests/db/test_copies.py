@@ -9,15 +9,16 @@ from structlog.testing import capture_logs
 from servers.pairs import NAME, Pair, ask, make_pair
 from servers.postgres import PostgresServer, start_postgres
 from servers.processes import until
-from tenuto.bootstrap.newest import begin
-from tenuto.db import generation
 from tenuto.db.connection_errors import describe
 from tenuto.db.database import Transaction
 from tenuto.db.generation import Copy
 from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
-from tenuto.db.servers import Servers
 from tenuto.errors import Unavailable
+from tenuto.features.copies import store
+from tenuto.features.copies.look import look
+from tenuto.features.copies.record import begin
+from tenuto.features.copies.verified import unverified
 
 OURS = "select count(*) from pg_stat_activity where application_name like 'tenuto%'"
 
@@ -107,7 +108,7 @@ def test_connections_to_an_old_primary_are_ended_when_another_is_promoted(pair: 
         def write(tx: Transaction) -> None:
             tx.run("insert into note (id) values ('lost')")
             for each in (database, single):
-                each.servers.look()
+                look(each.servers)
                 single.servers.learn(database.servers.newest or pytest.fail("it has looked"))
 
         with pytest.raises(Unavailable):
@@ -138,7 +139,7 @@ def test_of_two_promoted_copies_that_where_processes_start_is_in_use(pair: Pair)
             newest = started.servers.newest
             assert newest is not None
             database.servers.learn(newest)
-            database.servers.look()
+            look(database.servers)
             with pytest.raises(Unavailable):
                 note(database, "after it")
 
@@ -155,7 +156,7 @@ def test_a_start_ends_no_connection_to_the_same_copy(pair: Pair) -> None:
         [before] = database.read(lambda tx: tx.all(pid))
         begin(started)
         database.servers.learn(started.servers.newest or pytest.fail("it has begun"))
-        database.servers.look()
+        look(database.servers)
         [after] = database.read(lambda tx: tx.all(pid))
 
     assert before == after
@@ -180,9 +181,9 @@ def test_another_server_is_used_once_it_is_accepted(pair: Pair) -> None:
                 unaccepted.servers.learn(known)
                 with pytest.raises(Unavailable) as refused:
                     begin(unaccepted)
-            accepted = restored.write(lambda tx: generation.accept(tx, seen, known))
+            accepted = restored.write(lambda tx: store.accept(tx, seen, known))
             database.servers.learn(accepted)
-            database.servers.look()
+            look(database.servers)
             with pytest.raises(Unavailable):
                 note(database, "lost")
             with closing(PostgresDatabase(fresh.url(NAME))) as later:
@@ -209,13 +210,14 @@ def test_a_copy_of_another_system_is_refused_although_its_epoch_is_higher() -> N
 @pytest.mark.parametrize(
     ("url", "host"),
     [
-        ("postgresql://u@192.0.2.1/t", "192.0.2.1:5432"),
-        ("postgresql://u@192.0.2.1,192.0.2.2:5433/t?sslmode=require", "192.0.2.1:5432"),
+        ("postgresql://u@192.0.2.1/t", "192.0.2.1"),
+        ("postgresql://u@192.0.2.1,192.0.2.2:5433/t?sslmode=require", "192.0.2.1"),
         ("postgresql://u@192.0.2.1/t?sslmode=verify-full", None),
-        ("postgresql://u@127.0.0.1/t", None),
+        ("postgresql://u:p@127.0.0.1:5432,db.example.com:5433/t", "db.example.com:5433"),
+        ("postgresql://u@[::1]:5432/t", None),
         ("postgresql://u@/t?host=/run/postgresql", None),
     ],
 )
 def test_a_host_that_could_be_anybody_is_named(url: str, host: str | None) -> None:
     """`tenuto admin doctor` says so: libpq's default checks no certificate, and does without TLS."""
-    assert host == Servers(url).unverified()
+    assert host == unverified(url)

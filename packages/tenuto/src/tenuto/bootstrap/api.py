@@ -17,7 +17,6 @@ from msgspec import Struct
 
 from tenuto.addresses import networks
 from tenuto.bootstrap import local_services
-from tenuto.bootstrap.newest import begin
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, install_voices, is_first_run, open_records
 from tenuto.bootstrap.process import (
     Say,
@@ -36,6 +35,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.engines.registry import engines_of
 from tenuto.errors import Unavailable
+from tenuto.features.copies.record import begin
 from tenuto.ids import Ids
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def serve_api(
     """The same, with the worker and the lock of a `serve`, if there are any, or as one of its API
     processes."""
     from tenuto.api import health, metrics
-    from tenuto.bootstrap.not_ready import answering
+    from tenuto.features.copies.waiting import answering
     from tenuto.http import server
     from tenuto.web.studio import make_studio
 
@@ -110,7 +110,7 @@ def serve_api(
     database = open_records(
         settings,
         patience_s=MIGRATIONS_PATIENCE_S,
-        waiting=nullcontext if sibling else partial(answering, settings),
+        waiting=nullcontext if sibling else partial(answering, settings, Ids(clock)),
     )
     is_serve = child is not None or sibling is not None
     service = build_service(settings, database, needs_worker=is_serve)

@@ -15,13 +15,13 @@ from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.opening import open_store
 from tenuto.blobs.reasons import reason
 from tenuto.bootstrap.local_services import live_services
-from tenuto.bootstrap.newest import Waiting, open_compared
 from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
 from tenuto.db.connection_errors import describe, remedy
 from tenuto.db.database import Database
 from tenuto.db.migrations import later, migrate, pending, shipped, wait_for_migrations
 from tenuto.errors import OperatorError, StorageFailed, Unavailable
+from tenuto.features.copies.record import Waiting, open_compared
 from tenuto.ids import Ids
 
 MIGRATIONS_PATIENCE_S = 300.0

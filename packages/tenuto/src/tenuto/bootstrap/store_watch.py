@@ -11,13 +11,14 @@ import time
 
 from tenuto.artifacts import pairing
 from tenuto.blobs.blob import BlobStore
-from tenuto.bootstrap.newest import exchange
 from tenuto.bootstrap.opening import open_blobs
 from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.database import Database
 from tenuto.errors import OperatorError, StorageFailed, StoreUnreachable, Unavailable
+from tenuto.features.copies.look import Look
+from tenuto.features.copies.record import exchange
 from tenuto.ids import Ids
 
 LOOK_S = 2.5
@@ -62,6 +63,7 @@ class StoreWatch:
         """
         self._settings, self._database, self._blobs = settings, database, blobs
         self._ends = ends or os.getpid()
+        self._copies = Look(database)
         self._is_compared = False
         self._is_lost = False
         self._stopping = threading.Event()
@@ -83,11 +85,11 @@ class StoreWatch:
     def start(self) -> None:
         """Watch until `stop`."""
         self._thread.start()
-        if self._database.servers is not None:
-            self._database.servers.watch()
+        self._copies.start()
 
     def stop(self) -> None:
         self._stopping.set()
+        self._copies.stop()
 
     def _run(self) -> None:
         looks = 0

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from tenuto.bootstrap.newest import begin
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, open_records
 from tenuto.bootstrap.process import StopSignal, arm_failpoints, clock, keep_private, log, start_telemetry
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
@@ -13,6 +12,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.db.opening import server_clock
 from tenuto.errors import OperatorError
+from tenuto.features.copies.record import begin
 from tenuto.ids import Ids
 from tenuto.worker.abilities import Ability, look
 from tenuto.worker.context import WorkerContext

@@ -21,9 +21,9 @@ def add(parser: Parser, name: str) -> None:
 
 def _accept(options: argparse.Namespace, console: Console) -> int:
     """Accept the one server that answers. Running processes leave any other within seconds."""
-    from tenuto.bootstrap.newest import accept
     from tenuto.bootstrap.opening import database_unreachable
     from tenuto.db.opening import open_database
+    from tenuto.features.copies.record import accept
 
     settings = location_of(options).settings()
     with closing(open_database(settings.database, folder=settings.folder)) as database:

@@ -138,6 +138,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.bootstrap.opening import is_first_run, open_as_it_is
     from tenuto.db.connection_errors import describe, remedy
     from tenuto.db.integrity import has_amcheck
+    from tenuto.features.copies.verified import unverified
     from tenuto.jobs.audit import database_damage, report
 
     try:
@@ -158,7 +159,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
         yield _bad("database", error.message, "follow the message on this line")
         return
     yield _good("database", "answers, its migrations are applied")
-    if database.servers is not None and (host := database.servers.unverified()):
+    if host := unverified(settings.database):
         yield _good("database", f"{host} need not prove who it is, nor use TLS: add ?sslmode=verify-full")
     if damaged:
         yield _bad(
@@ -192,8 +193,8 @@ def _stranger(settings: "Settings", database: "Database") -> str | None:
 def _lacking_migrations(settings: "Settings") -> list[str]:
     """The migrations that must be applied before anything can serve; no table and no file is created."""
     from tenuto.backup.restore import refuse_unfinished
-    from tenuto.bootstrap.newest import open_compared
     from tenuto.db.migrations import pending, shipped
+    from tenuto.features.copies.record import open_compared
 
     refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")

@@ -41,9 +41,9 @@ def _migrate(options: argparse.Namespace, console: Console) -> int:
 def _is_up_to_date(location: ServiceLocation) -> bool:
     """Whether no migration is missing; prints the missing ones, one per line."""
     from tenuto.backup.restore import refuse_unfinished
-    from tenuto.bootstrap.newest import open_compared
     from tenuto.bootstrap.opening import database_unreachable
     from tenuto.db.migrations import pending
+    from tenuto.features.copies.record import open_compared
 
     settings = location.settings()
     refuse_unfinished(settings.folder)

@@ -5,8 +5,6 @@ After a failover, an old primary that comes back takes writes like the new one, 
 
 from msgspec import Struct
 
-from tenuto.db.database import Transaction
-
 
 class Outdated(Exception):
     """A server holds a copy of the database that is not the one in use; nothing was written to it."""
@@ -42,29 +40,3 @@ class Copy(Struct, frozen=True):
     def _place(self) -> str:
         accepted = f"acceptance {self.acceptance}, " if self.acceptance else ""
         return f"{accepted}timeline {self.timeline}, epoch {self.epoch}"
-
-
-def begin(tx: Transaction, newest: Copy) -> Copy:
-    """Raise the epoch of this copy, which was compared with the newest, above every known one."""
-    return _raise(tx, newest, 0)
-
-
-def accept(tx: Transaction, seen: Copy, newest: Copy | None) -> Copy:
-    """Make this copy, whatever it is, the newest one."""
-    known = seen if newest is None else newest
-    acceptance, epoch = max(seen.acceptance, known.acceptance), max(seen.epoch, known.epoch)
-    return _raise(tx, Copy(seen.system, acceptance, seen.timeline, epoch), 1)
-
-
-def _raise(tx: Transaction, copy: Copy, acceptances: int) -> Copy:
-    row = tx.one(
-        """insert into generation (number, acceptance, epoch) values (1, :acceptance, :epoch)
-           on conflict (number) do update set
-               acceptance = greatest(generation.acceptance, excluded.acceptance),
-               epoch = greatest(generation.epoch + 1, excluded.epoch)
-           returning acceptance, epoch""",
-        acceptance=copy.acceptance + acceptances,
-        epoch=copy.epoch + 1,
-    )
-    assert row is not None, "an upsert gives its row"
-    return Copy(copy.system, row["acceptance"], copy.timeline, row["epoch"])

@@ -146,7 +146,6 @@ class PostgresDatabase:
         """A server does not move; only a query shows whether it answers."""
 
     def close(self) -> None:
-        self.servers.close()
         self._lookups.close()
         for groups in self._groups:
             groups.close()

@@ -1,7 +1,7 @@
 """The servers that a database's URL names, and which of them hold the newest copy of the database.
 
 Each new connection is compared with the newest copy that this process knows of, before anything is written
-through it; `look` compares the open ones again. Knows what tells copies apart, no tables and no store.
+through it. Knows what tells copies apart, no tables and no store.
 """
 
 import os
@@ -20,10 +20,10 @@ from psycopg.conninfo import conninfo_to_dict
 from tenuto.db.connection import NETWORK
 from tenuto.db.generation import Copy, Outdated
 from tenuto.errors import OperatorError
-from tenuto.logs import get_logger, log_failure
+from tenuto.logs import get_logger
 
-LOOK_S = 5.0
-"""How often open connections are compared again; with several hosts, each is asked as often."""
+_log = get_logger("tenuto.db")
+
 TELL_S = 60.0
 """How often the log repeats that a host holds an outdated copy."""
 
@@ -45,8 +45,8 @@ _TOLD_NOTHING = (
 Session = psycopg.Connection[tuple[Any, ...]]
 
 
-class _Open(Struct):
-    """A connection of ours, recognised by its socket for as long as that is open."""
+class Open(Struct):
+    """A connection of ours. Its socket is recognised by descriptor and inode, for as long as it is open."""
 
     host: str
     process: str
@@ -54,27 +54,6 @@ class _Open(Struct):
     copy: Copy
     descriptor: int
     inode: int
-
-    def end(self) -> bool:
-        """Shut its socket, so that its user finds the connection lost; false if it is closed already."""
-        return self._reach(shut=True)
-
-    def is_open(self) -> bool:
-        return self._reach(shut=False)
-
-    def _reach(self, *, shut: bool) -> bool:
-        # The descriptor may have been closed, and be another file's by now.
-        try:
-            own = os.dup(self.descriptor)
-        except OSError:
-            return False
-        if os.fstat(own).st_ino != self.inode:
-            os.close(own)
-            return False
-        with socket.socket(fileno=own) as ours, suppress(OSError):
-            if shut:
-                ours.shutdown(socket.SHUT_RDWR)
-        return True
 
 
 class Servers:
@@ -95,11 +74,11 @@ class Servers:
         """The newest copy that this process has seen or heard of."""
         self.reports = False
         """Whether outdated copies are logged: a short command's own error says it already."""
-        self._open: list[_Open] = []
+        self.open: list[Open] = []
+        """Connections that may be open still."""
         self._told: dict[str, float] = {}
-        # Guards the three above.
-        self._changing = threading.Lock()
-        self._closed = threading.Event()
+        # Guards the four above.
+        self.changing = threading.Lock()
 
     def connect(self, application: str) -> Session:
         """A connection to a server with the newest copy. Raises Outdated if others have answered, else the
@@ -111,7 +90,7 @@ class Servers:
             try:
                 session = _connect(place, application)
                 process, copy = _identify(session)
-                self._admit(_name(place), copy)
+                self.admit(_name(place), copy)
                 self._enter(session, place, process, copy)
                 return session
             except Outdated as error:
@@ -122,15 +101,9 @@ class Servers:
                 session.close()
         raise outdated or failed or psycopg.OperationalError("the URL names no server")
 
-    def unverified(self) -> str | None:
-        """A host of another machine that could be anybody, because its certificate is not checked."""
-        mode = self._parameters.get("sslmode") or os.environ.get("PGSSLMODE")
-        hosts = [_name(place) for place in self._places() if not _is_here(place)]
-        return hosts[0] if hosts and mode != "verify-full" else None
-
     def learn(self, copy: Copy) -> None:
         """There is a copy like this: none with a lower generation is used any more."""
-        with self._changing:
+        with self.changing:
             if self.newest is None or copy.generation > self.newest.generation:
                 self.newest = copy
 
@@ -143,50 +116,10 @@ class Servers:
                 found[process] = _name(place), copy
         return found
 
-    def watch(self) -> None:
-        """Look again and again until `close`, in a thread of its own."""
-        self.reports = True
-        threading.Thread(target=self._watch, name="postgres-look", daemon=True).start()
-
-    def close(self) -> None:
-        self._closed.set()
-
-    def look(self) -> None:
-        """End the connections to a copy that is not the newest any more."""
-        with self._changing:
-            self._open = [one for one in self._open if one.is_open()]
-            lower = [one for one in self._open if self._fault(one.copy)]
-        if not lower and self.number == 1:
-            return
-        found = self.primaries()
-        for host, copy in found.values():
-            with suppress(Outdated):
-                self._admit(host, copy)
-        with self._changing:
-            ended = [one.host for one in self._open if self._has_fallen_behind(one, found) and one.end()]
-        for host in set(ended):
-            get_logger("tenuto.db").error("database.left", host=host, connections=ended.count(host))
-
-    def _watch(self) -> None:
-        while not self._closed.wait(LOOK_S):
-            try:
-                self.look()
-            except Exception as error:
-                log_failure(get_logger("tenuto.db"), "servers.failed", error)
-
-    def _has_fallen_behind(self, one: _Open, found: dict[str, tuple[str, Copy]]) -> bool:
-        """A server keeps its timeline while it runs; its epoch is raised by every start of a process."""
-        assert self.newest is not None
-        if one.process in found:
-            one.copy = found[one.process][1]
-        elif one.copy.generation[:2] == self.newest.generation[:2] and one.copy.system == self.newest.system:
-            return False  # It cannot be asked just now.
-        return self._fault(one.copy) is not None
-
-    def _admit(self, host: str, copy: Copy) -> None:
+    def admit(self, host: str, copy: Copy) -> None:
         """Raises Outdated, and logs it, for a copy that is not the newest."""
-        with self._changing:
-            fault, newest = self._fault(copy), self.newest
+        with self.changing:
+            fault, newest = self.fault(copy), self.newest
             now = time.monotonic()
             is_new = self.reports and now - self._told.get(host, -TELL_S) >= TELL_S
             if fault and is_new:
@@ -196,7 +129,7 @@ class Servers:
             return
         assert newest is not None
         if is_new:
-            get_logger("tenuto.db").error(
+            _log.error(
                 "database.outdated",
                 host=host,
                 timeline=copy.timeline,
@@ -207,15 +140,15 @@ class Servers:
             )
         raise Outdated(f"{host} has {fault}")
 
-    def _fault(self, copy: Copy) -> str | None:
+    def fault(self, copy: Copy) -> str | None:
+        """Why this copy must not be used, as far as this process knows."""
         return None if self.newest is None else copy.fault(self.newest)
 
     def _enter(self, session: Session, place: dict[str, Any], process: str, copy: Copy) -> None:
         descriptor = session.pgconn.socket
-        entry = _Open(_name(place), process, copy, descriptor, os.fstat(descriptor).st_ino)
-        with self._changing:
-            self._open = [one for one in self._open if one.is_open()]
-            self._open.append(entry)
+        entry = Open(_name(place), process, copy, descriptor, os.fstat(descriptor).st_ino)
+        with self.changing:
+            self.open.append(entry)
 
     def _places(self) -> Iterator[dict[str, Any]]:
         """The parameters of each address in turn. A host name may have several, each a server of its own."""
@@ -242,12 +175,6 @@ def _addresses(place: dict[str, Any]) -> list[str]:
     except OSError:
         return [""]  # Connecting will say what is wrong with it.
     return list(dict.fromkeys(str(one[4][0]) for one in found))
-
-
-def _is_here(place: dict[str, Any]) -> bool:
-    """Whether the server is on this machine: behind a socket in a folder, or a loopback address."""
-    address = str(place.get("hostaddr") or place.get("host", ""))
-    return address[:1] in ("", "/", "@") or address.startswith("127.") or address == "::1"
 
 
 def _connect(place: dict[str, Any], application: str) -> Session:

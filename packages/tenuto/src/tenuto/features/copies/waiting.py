@@ -6,7 +6,6 @@ from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tenuto.api.errors import error_answer
-from tenuto.bootstrap.process import clock
 from tenuto.config import Settings
 from tenuto.errors import Unavailable
 from tenuto.ids import Ids
@@ -17,14 +16,14 @@ REASON = "The service has not found its database yet; send the same request agai
 
 
 @contextmanager
-def answering(settings: Settings) -> Iterator[None]:
+def answering(settings: Settings, ids: Ids) -> Iterator[None]:
     """At the address of the API and at that of the metrics: 503 for every request but `/livez`."""
     addresses = [(settings.host, settings.port)]
     if settings.metrics_port:
         addresses.append((settings.metrics_host, settings.metrics_port))
     with ExitStack() as servers:
         for address in addresses:
-            server = servers.enter_context(_Server(address, _NotReady))
+            server = servers.enter_context(_Server(address, ids))
             servers.callback(server.shutdown)
             threading.Thread(target=server.serve_forever, name="not-ready", daemon=True).start()
         yield
@@ -33,6 +32,10 @@ def answering(settings: Settings) -> Iterator[None]:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+
+    def __init__(self, address: tuple[str, int], ids: Ids) -> None:
+        super().__init__(address, _NotReady)
+        self.ids = ids
 
 
 class _NotReady(BaseHTTPRequestHandler):
@@ -43,7 +46,8 @@ class _NotReady(BaseHTTPRequestHandler):
         if self.path == "/livez":
             self._send(200, b'{"status": "ok"}', [])
             return
-        request_id = Ids(clock).new("req")
+        assert isinstance(self.server, _Server)
+        request_id = self.server.ids.new("req")
         answer = error_answer(Unavailable(REASON), request_id)
         self._send(answer.status, answer.body, answer.head(request_id))
 

@@ -8,19 +8,19 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any
 
 import msgspec
 
 from tenuto.blobs.blob import NEWEST, BlobStore
 from tenuto.blobs.opening import open_store
-from tenuto.bootstrap.process import log
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
-from tenuto.db import generation
 from tenuto.db.database import Database, Transaction
 from tenuto.db.generation import Copy
 from tenuto.db.opening import open_database
 from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError
+from tenuto.features.copies import store
 
 PATIENCE_S = 5.0
 """How long a start waits for the store, if there is only one database that it could mean."""
@@ -43,7 +43,7 @@ def open_compared(
     """
     database = open_database(settings.database, folder=settings.folder)
     if database.servers is not None:
-        log()  # What connections log goes to stderr: a short command has set up no log.
+        log()
     try:
         _recall(settings, database, stopping, waiting)
     except BaseException:
@@ -59,7 +59,7 @@ def begin(database: Database) -> None:
 
     def raise_epoch(tx: Transaction) -> Copy:
         assert servers.newest is not None, "this connection was compared"
-        return generation.begin(tx, servers.newest)
+        return store.begin(tx, servers.newest)
 
     servers.learn(database.write(raise_epoch))
 
@@ -95,7 +95,7 @@ def accept(database: Database, open_blobs: Callable[[], BlobStore]) -> str:
     with suppress(OperatorError):  # A damaged record is replaced.
         recorded = recorded_in(blobs)
     (host, seen) = found[0]
-    accepted = database.write(lambda tx: generation.accept(tx, seen, recorded))
+    accepted = database.write(lambda tx: store.accept(tx, seen, recorded))
     servers.learn(accepted)
     blobs.record_newest(msgspec.json.encode(accepted))
     return host
@@ -112,6 +112,14 @@ def recorded_in(blobs: BlobStore) -> Copy | None:
         raise OperatorError(
             f"{NEWEST} in the store of bytes is damaged; write it anew with: tenuto admin database accept"
         ) from error
+
+
+def log() -> Any:
+    """The logger; what connections log goes to stderr, though a short command has set up no log."""
+    from tenuto import logs
+
+    logs.set_up_once()
+    return logs.get_logger("tenuto")
 
 
 def _recall(

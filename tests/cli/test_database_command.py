@@ -33,7 +33,7 @@ def serve_a_moment(operator: Operator) -> None:
 
 def test_commands_refuse_an_outdated_copy_until_it_is_accepted(operator: Operator, pair: Pair) -> None:
     """The old primary is given alone, by mistake or because nothing else is left: it gets nothing, and the
-    message says what to do. Once it is accepted, the other is refused (P20)."""
+    message says what to do. Once it is accepted, the other is refused (P21)."""
     old, new = pair.old.url(NAME), pair.new.url(NAME)
     operator.settings.update(database=old, engines="fake")
     serve_a_moment(operator)

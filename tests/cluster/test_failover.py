@@ -29,7 +29,7 @@ def pair() -> Iterator[Pair]:
 
 def test_an_old_primary_that_comes_back_gets_nothing(pair: Pair, tmp_path: Path) -> None:
     """Nobody fenced it, and all list it first: each API and worker is restarted beside it, and every job is
-    accepted by, and run from, the promoted one; each process reports it as an error (P1, P8)."""
+    accepted by, and run from, the promoted one; each process reports it as an error (P1)."""
     seen = drill(tmp_path, pair, settings(tmp_path))
 
     assert [] == seen.written_to_old
@@ -44,7 +44,7 @@ def test_with_several_hosts_a_start_waits_for_the_store(
 ) -> None:
     """Only the store knows which host has the newest copy. While it hangs, an API answers 503, a worker does
     nothing, and the old primary that both list first gets nothing. With one host there is no choice: that API
-    starts (P8)."""
+    starts (P1)."""
     link = Proxy(("127.0.0.1", seaweed.port))
     store = {
         **seaweed.variables,

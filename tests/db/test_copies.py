@@ -52,7 +52,7 @@ def pair() -> Iterator[Pair]:
 
 def test_an_old_primary_that_comes_back_is_not_written_to(pair: Pair) -> None:
     """A process that has seen the promotion passes it over, although it comes first, and so does one that
-    has heard of it; a process that is given nothing else is refused, and told why (P1, P8)."""
+    has heard of it; a process that is given nothing else is refused, and told why (P1)."""
     with closing(PostgresDatabase(pair.url)) as database:
         note(database, "before")
         pair.fail_over()
@@ -93,7 +93,7 @@ def has_noted(database: PostgresDatabase, name: str) -> bool:
 
 def test_connections_to_an_old_primary_are_ended_when_another_is_promoted(pair: Pair) -> None:
     """Nobody stopped it: a process with both hosts looks for itself, one with a single host hears of it. Idle
-    connections, those that listen, and those inside a transaction end, with an error in the log (P8)."""
+    connections, those that listen, and those inside a transaction end, with an error in the log (P1)."""
     with (
         closing(PostgresDatabase(pair.url)) as database,
         closing(PostgresDatabase(pair.old.url(NAME))) as single,
@@ -150,7 +150,7 @@ def test_of_two_promoted_copies_that_where_processes_start_is_in_use(pair: Pair)
 
 
 def test_a_start_ends_no_connection_to_the_same_copy(pair: Pair) -> None:
-    """Its epoch is higher than what the others have read: they read it again, and go on (P16)."""
+    """Its epoch is higher than what the others have read: they read it again, and go on."""
     pid = "select pg_backend_pid() as pid"
     with closing(PostgresDatabase(pair.url)) as database, closing(PostgresDatabase(pair.url)) as started:
         [before] = database.read(lambda tx: tx.all(pid))

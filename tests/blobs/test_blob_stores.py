@@ -229,3 +229,13 @@ def test_a_store_has_one_id_for_ever(stored: Stored, new_id: Callable[[], str]) 
     assert {stored.store.store_id()} == answers
     assert answers <= set(ids)
     assert [] == list(stored.store.ids(1 << 62))
+
+
+def test_a_store_remembers_what_was_last_recorded_of_the_database(stored: Stored) -> None:
+    """Nothing at first; it is replaced as a whole, and is no blob."""
+    before = stored.store.newest()
+    stored.store.record_newest(b"one")
+    stored.store.record_newest(b"another, which is longer")
+
+    assert (None, b"another, which is longer") == (before, stored.store.newest())
+    assert [] == list(stored.store.ids(1 << 62))

@@ -166,7 +166,7 @@ def test_doctor_tells_a_broken_interpreter_a_database_that_is_away_and_settings_
 
     assert ["database", "fake/speech"] == [line.split()[1].rstrip(":") for line in failing]
     assert [
-        "correct the setting database, or start it",
+        "start it, or correct the setting database",
         'correct [models."fake/speech"] interpreter',
     ] == [line.rpartition(" → ")[2] for line in failing]
     assert "fake/speech: python3" not in named.stdout

@@ -35,6 +35,8 @@ def main() -> int:
     try:
         with TemporaryDirectory(prefix="tenuto-cluster-", ignore_cleanup_errors=True) as folder:
             outcomes = trial.run(Path(folder), asked.seed)
+        with TemporaryDirectory(prefix="tenuto-failover-", ignore_cleanup_errors=True) as folder:
+            outcomes.append(trial.failed_over(Path(folder)))
         said, _ = racing.communicate(timeout=trial.MOST_S)
     finally:
         racing.terminate()

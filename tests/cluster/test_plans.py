@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
 import pytest
 from msgspec import structs
 from msgspec.structs import replace
@@ -271,7 +272,7 @@ def test_plans_that_are_kept_use_indexes_too(big: Grown) -> None:
 
 def test_the_plan_of_a_list_is_kept(big: Grown) -> None:
     """A list is planned once, not for every caller anew: planning grows with what is known of the tables."""
-    connection = Connection(big.url)
+    connection = Connection(psycopg.connect(big.url, autocommit=True))
     for _ in range(LISTS):
         connection.read(OPERATIONS["list jobs"](big))
     (listed,) = connection.read(

@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 
 from cluster.blows import BLOWS, Blow, Outcome, stop_everything
+from cluster.failover import drill
 from cluster.fleet import Fleet
 from faults import check
 from faults.clients import Client
@@ -20,6 +21,7 @@ from faults.links import Link
 from faults.seen import Book
 from faults.works import Media
 from faults.world import PRICES
+from servers.pairs import make_pair
 from servers.service import FINAL
 from servers.shots import Shots
 from tenuto.catalog import rules as catalog
@@ -151,6 +153,22 @@ def raced(seen: dict[str, Any], claims: int, slots: int) -> Outcome:
         f"{seen['claims']:,} in {seen['took_s']:.0f} s, {seen['most']} at most, shares {seen['least']:,}"
         f" to {seen['share']:,}",
         is_kept,
+    )
+
+
+def failed_over(folder: Path) -> Outcome:
+    """The drill of a failover, on a pair of servers of its own."""
+    pair = make_pair()
+    try:
+        seen = drill(folder, pair, {"TENUTO_HEARTBEAT_S": "0.5"})
+    finally:
+        pair.stop()
+    return Outcome(
+        "a standby is promoted, and the old primary comes back; every process is restarted beside it",
+        "nothing is written to the old primary, everything accepted is done from the new one",
+        f"{len(seen.states)} jobs: {', '.join(sorted(set(seen.states)))}; the old one has changed in"
+        f" {', '.join(seen.written_to_old) or 'no table'}; {seen.sessions_on_old[0]} sessions on it",
+        ({"succeeded"}, [], [0]) == (set(seen.states), seen.written_to_old, seen.sessions_on_old),
     )
 
 

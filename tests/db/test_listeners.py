@@ -21,6 +21,7 @@ from tenuto.db import notices
 from tenuto.db.database import Database
 from tenuto.db.notices import Notices
 from tenuto.db.opening import open_database
+from tenuto.db.servers import Servers
 from tenuto.db.sqlite_processes import Receiver, Sender, Wanted
 
 ROUNDS = 3000
@@ -322,7 +323,7 @@ def test_closing_while_somebody_begins_to_listen_raises_nothing() -> None:
     sys.setswitchinterval(1e-6)
     try:
         for _ in range(1000):
-            made = Notices("postgresql://127.0.0.1:1/nobody")
+            made = Notices(Servers("postgresql://127.0.0.1:1/nobody"))
             listening = threading.Thread(target=made.listen, args=("jobs",))
             listening.start()
             made.close()

@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 from servers.postgres import PostgresServer, start_postgres
 from servers.threads import lacking
 from tenuto.db import connection, postgres
-from tenuto.db.connection_errors import describe
+from tenuto.db.connection_errors import describe, remedy
 from tenuto.db.database import Asking, Database, Deferred, Row, Transaction
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
@@ -571,9 +571,8 @@ def test_a_session_that_is_ended_between_two_answers_is_lost(server: PostgresSer
     with socket.create_server(("127.0.0.1", 0)) as relay:
         port = relay.getsockname()[1]
         threading.Thread(target=_relay, args=(relay, server.address, ended), daemon=True).start()
-        own = connection.Connection(
-            conninfo.make_conninfo(url, host="127.0.0.1", port=port, sslmode="disable")
-        )
+        relayed = conninfo.make_conninfo(url, host="127.0.0.1", port=port, sslmode="disable")
+        own = connection.Connection(psycopg.connect(relayed, autocommit=True))
         before = own.read(lambda tx: tx.one("select 1 as one"))
         ended.set()
         with closing(own), pytest.raises(connection.ConnectionLost):
@@ -673,3 +672,18 @@ def test_a_standby_is_not_used(server: PostgresServer, standby: PostgresServer) 
         assert {"stored": 0} == sizes(database)
         assert {} == sizes_at_last(alone)
         assert "does not answer: server is in hot standby mode" == describe(refused.value)
+
+
+def test_a_pooler_that_changes_sessions_is_named(notes: Database) -> None:
+    """In transaction mode its sessions lack our prepared statements, or have another's: no bug of ours."""
+
+    def forget(tx: Transaction) -> None:
+        tx.one("select 1 as one")
+        tx.run("deallocate all")
+        tx.one("select 1 as one")
+
+    with pytest.raises(Unavailable) as refused:
+        notes.read(forget)
+
+    assert "is behind a pooler that changes sessions between transactions" == describe(refused.value)
+    assert "set its pool_mode to session" == remedy(refused.value)

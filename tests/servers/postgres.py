@@ -52,6 +52,7 @@ class PostgresServer:
     is_durable: bool
     pid: int
     listening: Listening | None = None
+    has_standbys: bool = False
 
     def url(self, database: str = "postgres") -> str:
         return _url(self.folder, database)
@@ -72,7 +73,7 @@ class PostgresServer:
         self.start()
 
     def start(self) -> None:
-        self.pid = _start(self.folder, self.binaries, self.is_durable, self.listening)
+        self.pid = _start(self.folder, self.binaries, self.is_durable, self.listening, self.has_standbys)
 
     def stand_by(self) -> None:
         """Restarts it as a standby, which answers readers, until `pg_promote` makes it a primary."""
@@ -82,6 +83,22 @@ class PostgresServer:
         if os.getuid() == 0:
             os.chown(signal_file, UNPRIVILEGED, UNPRIVILEGED)
         self.start()
+
+    def standby(self) -> "PostgresServer":
+        """Another server, which follows this one until `pg_promote`; needs `has_standbys`."""
+        assert self.has_standbys
+        _stop(self.pid, signal.SIGINT)
+        root = Path(tempfile.mkdtemp(prefix="pg-", dir=self.folder.parent))
+        shutil.copytree(self.folder / "data", root / "data")
+        (root / "data" / "standby.signal").touch()
+        with (root / "data" / "postgresql.auto.conf").open("a") as settings:
+            settings.write(f"primary_conninfo = 'host={self.folder} user=postgres'\n")
+        if os.getuid() == 0:
+            for path in (root, *root.rglob("*")):
+                os.chown(path, UNPRIVILEGED, UNPRIVILEGED)
+        self.start()
+        pid = _start(root, self.binaries, self.is_durable, None, True)
+        return PostgresServer(root, self.binaries, self.is_durable, pid, None, True)
 
     def kill(self) -> None:
         """SIGQUIT: an immediate shutdown; what was committed is recovered by the next start."""
@@ -93,7 +110,9 @@ class PostgresServer:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start_postgres(*, is_durable: bool = True, listening: Listening | None = None) -> PostgresServer:
+def start_postgres(
+    *, is_durable: bool = True, listening: Listening | None = None, has_standbys: bool = False
+) -> PostgresServer:
     """Makes and starts a server. Without `is_durable` it does not sync: quick, but no figure counts."""
     in_memory = _MEMORY if not is_durable and os.access(_MEMORY, os.W_OK) else None
     root = Path(tempfile.mkdtemp(prefix="pg-", dir=in_memory))
@@ -117,11 +136,13 @@ def start_postgres(*, is_durable: bool = True, listening: Listening | None = Non
     if listening is not None:
         with (root / "data" / "pg_hba.conf").open("a") as rules:
             rules.write(f"host all all {listening.network} trust\n")
-    pid = _start(root, binaries, is_durable, listening)
-    return PostgresServer(root, binaries, is_durable, pid, listening)
+    pid = _start(root, binaries, is_durable, listening, has_standbys)
+    return PostgresServer(root, binaries, is_durable, pid, listening, has_standbys)
 
 
-def _start(folder: Path, binaries: Path, is_durable: bool, listening: Listening | None) -> int:
+def _start(
+    folder: Path, binaries: Path, is_durable: bool, listening: Listening | None, has_standbys: bool
+) -> int:
     settings = {
         "listen_addresses": "" if listening is None else listening.address,
         "unix_socket_directories": str(folder),
@@ -130,7 +151,8 @@ def _start(folder: Path, binaries: Path, is_durable: bool, listening: Listening 
         "full_page_writes": "on" if is_durable else "off",
         # Less would keep a server from being a standby.
         "wal_level": "replica",
-        "max_wal_senders": "0",
+        "max_wal_senders": "4" if has_standbys else "0",
+        "wal_keep_size": "256MB" if has_standbys else "0",
         "autovacuum": "on" if is_durable else "off",
     }
     with (folder / "log").open("ab") as log:

@@ -17,6 +17,7 @@ from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import kinds
 from tenuto.config import Settings
 from tenuto.db.database import Asking, Database, Dialect, Listener, Transaction
+from tenuto.db.servers import Servers
 from tenuto.errors import Unavailable
 from tenuto.jobs.queue import Claim
 from tenuto.worker import attempt, locks
@@ -74,6 +75,10 @@ class Interrupted:
 
     def listen(self, *topics: str, once: bool = False) -> Listener:
         return self.real.listen(*topics, once=once)
+
+    @property
+    def servers(self) -> Servers | None:
+        return self.real.servers
 
     def check_location(self) -> None:
         self.real.check_location()

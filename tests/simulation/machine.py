@@ -330,6 +330,12 @@ class VirtualBlobs:
     def name_store(self, store_id: str) -> str:
         return store_id
 
+    def newest(self) -> bytes | None:
+        return None
+
+    def record_newest(self, content: bytes) -> None:
+        pass
+
     def check_location(self) -> None:
         pass
 

@@ -33,6 +33,8 @@ from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction
 from tenuto.db.migrations import migrate
 from tenuto.db.pending import Pending
+from tenuto.db.servers import Servers
+from tenuto.db.servers import Session as RealSession
 
 T = TypeVar("T")
 
@@ -172,7 +174,7 @@ class PostgresGround:
         self.server.run("select pg_reload_conf()")
         self.connection: Any = Watcher(self._url)
         self.promises = Promises(self.connection, journal_of("postgresql"), charge_micros=CHARGE_MICROS)
-        self._audited = Connection(self._url)
+        self._audited = Connection(_connected(self._url, autocommit=True))
         self._free: list[Session] = []
         self._all: list[Session] = []
         self._waiting: list[Session] = []
@@ -620,11 +622,19 @@ class VirtualConnection(Connection):
         self._readable = self._writable = wire
 
 
+class VirtualServers(Servers):
+    """The one server of the worlds, which has no other copy to be compared with."""
+
+    def connect(self, application: str) -> RealSession:
+        return psycopg.Connection.connect("", application_name=application)
+
+
 class VirtualPostgres(postgres.PostgresDatabase):
     """The service's database, as one process opens it; an API's writes are grouped, as in its event loop."""
 
     def __init__(self, url: str, machine: Machine, process: Process) -> None:
         super().__init__(url)
+        self.servers = VirtualServers(url)
         self._machine = machine
         self._process = process
 

@@ -24,6 +24,8 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 _HEX = re.compile("[0-9a-f]*")
 IDENTITY = "store.json"
 """The name of the file, or object, that holds the store's own id."""
+NEWEST = "database.json"
+"""The name of the file, or object, that says which copy of the database is in use."""
 
 
 class BlobRecord(Struct, frozen=True):
@@ -71,6 +73,12 @@ class BlobStore(Protocol):
 
     def name_store(self, store_id: str) -> str:
         """Give the store this id, durably, unless it already has one; returns the id that it has."""
+
+    def newest(self) -> bytes | None:
+        """What was last written with `record_newest`; None: nothing. StoreUnreachable."""
+
+    def record_newest(self, content: bytes) -> None:
+        """Replace that, durably. StorageFailed."""
 
     def check_location(self) -> None:
         """Raises StoreUnreachableForWrites if its folder is no longer the one that was opened."""

@@ -6,6 +6,7 @@ blobs are still wanted is decided elsewhere.
 """
 
 import os
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ from tenuto import failpoints
 from tenuto.blobs.blob import (
     BLOCK_BYTES,
     IDENTITY,
+    NEWEST,
     BlobRecord,
     Checksums,
     check_block,
@@ -141,18 +143,30 @@ class DirectoryBlobs:
         self.check_location()
         unfinished = self._root / f"{IDENTITY}.{store_id}"
         with _storage("The store's identity could not be written."):
-            descriptor = os.open(unfinished, _CREATE, 0o600)
-            try:
-                _write_all(descriptor, identity(store_id))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _write_new(unfinished, identity(store_id))
             # Unlike a rename, a link does not replace an id that another process has written meanwhile.
             with suppress(FileExistsError):
                 (self._root / IDENTITY).hardlink_to(unfinished)
             unfinished.unlink()
             sync_folder(self._root)
         return self.store_id() or store_id
+
+    def newest(self) -> bytes | None:
+        self._check_readable()
+        try:
+            return (self._root / NEWEST).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreUnreachable("The record of the database cannot be read.") from error
+
+    def record_newest(self, content: bytes) -> None:
+        self.check_location()
+        unfinished = self._root / f"{NEWEST}.{secrets.token_hex(4)}"
+        with _storage("The record of the database could not be written."):
+            _write_new(unfinished, content)
+            unfinished.rename(self._root / NEWEST)
+            sync_folder(self._root)
 
     def check_location(self) -> None:
         """One `stat` by name. Nothing is created in its place: it would be lost when the folder returns."""
@@ -222,6 +236,16 @@ def _is_old(entry: os.DirEntry[str], older_than_ms: int) -> bool:
         return entry.stat(follow_symlinks=False).st_mtime_ns < older_than_ms * 1_000_000
     except FileNotFoundError:  # removed or renamed since it was listed
         return False
+
+
+def _write_new(file: Path, content: bytes) -> None:
+    """Make a small file, durably but for its name."""
+    descriptor = os.open(file, _CREATE, 0o600)
+    try:
+        _write_all(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _write_all(descriptor: int, chunk: bytes | memoryview) -> None:

@@ -22,6 +22,7 @@ from tenuto import failpoints
 from tenuto.blobs.blob import (
     BLOCK_BYTES,
     IDENTITY,
+    NEWEST,
     BlobRecord,
     Checksums,
     check_block,
@@ -260,6 +261,19 @@ class S3Blobs:
                 if not self._has(IDENTITY):
                     raise
         return self.store_id() or store_id
+
+    def newest(self) -> bytes | None:
+        with _looking("The record of the database"):
+            try:
+                return bytes(obstore.get(self._store, NEWEST).bytes())
+            except FileNotFoundError as error:
+                if "NoSuchBucket" in str(error):
+                    raise
+                return None
+
+    def record_newest(self, content: bytes) -> None:
+        with _storing():
+            obstore.put(self._store, NEWEST, content, use_multipart=False)
 
     def check_location(self) -> None:
         """Nothing to check: a bucket does not move, and only a request shows whether it answers."""

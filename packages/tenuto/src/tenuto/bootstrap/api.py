@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +35,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.engines.registry import engines_of
 from tenuto.errors import Unavailable
+from tenuto.features.copies.record import begin
 from tenuto.ids import Ids
 
 if TYPE_CHECKING:
@@ -85,6 +88,7 @@ def serve_api(
     """The same, with the worker and the lock of a `serve`, if there are any, or as one of its API
     processes."""
     from tenuto.api import health, metrics
+    from tenuto.features.copies.waiting import answering
     from tenuto.http import server
     from tenuto.web.studio import make_studio
 
@@ -103,12 +107,17 @@ def serve_api(
         service.long_polls.stop()
         service.live_events.stop()
 
-    database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
+    database = open_records(
+        settings,
+        patience_s=MIGRATIONS_PATIENCE_S,
+        waiting=nullcontext if sibling else partial(answering, settings, Ids(clock)),
+    )
     is_serve = child is not None or sibling is not None
     service = build_service(settings, database, needs_worker=is_serve)
     # A fault that ends one of several API processes for good ends the whole service.
     ends = os.getpid() if sibling is None else sibling.parent
     store_watch = StoreWatch(settings, database, service.blobs, ends)
+    begin(database)
     store_watch.await_store()
     install_voices(database, service.blobs)
     studio = make_studio(settings)

@@ -5,7 +5,7 @@ import shlex
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from tenuto import failpoints
@@ -17,11 +17,11 @@ from tenuto.blobs.reasons import reason
 from tenuto.bootstrap.local_services import live_services
 from tenuto.bootstrap.process import clock, log
 from tenuto.config import Settings
-from tenuto.db.connection_errors import describe
+from tenuto.db.connection_errors import describe, remedy
 from tenuto.db.database import Database
 from tenuto.db.migrations import later, migrate, pending, shipped, wait_for_migrations
-from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, StorageFailed, Unavailable
+from tenuto.features.copies.record import Waiting, open_compared
 from tenuto.ids import Ids
 
 MIGRATIONS_PATIENCE_S = 300.0
@@ -33,12 +33,21 @@ LITTLE_SPACE_BYTES = 1 << 30
 
 
 def open_records(
-    settings: Settings, *, patience_s: float = 0.0, stopping: threading.Event | None = None
+    settings: Settings,
+    *,
+    patience_s: float = 0.0,
+    stopping: threading.Event | None = None,
+    waiting: Waiting = nullcontext,
 ) -> Database:
-    """The database, migrated; if another process migrates it, waits for that up to `patience_s`."""
+    """The database, migrated; if another process migrates it, waits for that up to `patience_s`.
+
+    `stopping`, `waiting`: those of `open_compared`.
+    """
     make_folder(settings.folder)
     refuse_unfinished(settings.folder)
-    database = open_database(settings.database, folder=settings.folder)
+    if patience_s:
+        stopping = stopping or threading.Event()
+    database = open_compared(settings, stopping, waiting)
     with _closed_when_refused(database):
         if settings.migrations == "wait":
             wait_for_migrations(
@@ -65,7 +74,7 @@ def open_existing(settings: Settings) -> Database:
 def open_as_it_is(settings: Settings) -> Database:
     """The database of an existing service: nothing is created, no migration is applied."""
     refuse_missing(settings)
-    database = open_database(settings.database, folder=settings.folder)
+    database = open_compared(settings)
     with _closed_when_refused(database):
         if lacking := pending(database):
             what = "is empty" if len(lacking) == len(shipped()) else "is an older version's"
@@ -90,7 +99,7 @@ def refuse_missing(settings: Settings) -> None:
 
 def database_unreachable(error: Unavailable) -> OperatorError:
     """The error for an unreachable database: what it does, why, and how to correct it."""
-    return OperatorError(f"the database {describe(error)}; start it, or correct the setting database")
+    return OperatorError(f"the database {describe(error)}; {remedy(error)}")
 
 
 def open_blobs(settings: Settings) -> BlobStore:

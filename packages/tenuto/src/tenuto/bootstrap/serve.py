@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 
 from tenuto.bootstrap.api import Sibling, address_of, announce, serve_api
 from tenuto.bootstrap.opening import (
@@ -28,6 +29,7 @@ from tenuto.bootstrap.process import (
     Say,
     StopSignal,
     arm_failpoints,
+    clock,
     keep_private,
     start_telemetry,
     stop_signals,
@@ -37,6 +39,7 @@ from tenuto.catalog import rules as catalog
 from tenuto.catalog import upstream_keys
 from tenuto.config import Settings
 from tenuto.errors import OperatorError, TenutoError
+from tenuto.ids import Ids
 from tenuto.worker.child import NOT_STARTED, Child, log_not_started, receive_settings
 from tenuto.worker.locks import FolderLock
 
@@ -67,6 +70,7 @@ def run_serve(settings: Settings, worker: Child, say: Say, bring_weights: Callab
 def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) -> FolderLock:
     """Bring folder, database and weights up to date; returns the folder's lock. Whatever prevents a start is
     raised here, and so reported once instead of repeatedly by each child."""
+    from tenuto.features.copies.waiting import answering
     from tenuto.http.server import check_address
 
     # Raises for a faulty table of a model or a missing key, for example.
@@ -78,7 +82,8 @@ def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) ->
     lock = FolderLock(settings.folder)
     check_address(settings.host, settings.port)
     warn_of_little_space(settings.folder)
-    with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)) as database:
+    waiting = partial(answering, settings, Ids(clock))
+    with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, waiting=waiting)) as database:
         StoreWatch(settings, database, open_beside(settings, database))
     stopped = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     bring_weights(settings)

@@ -17,6 +17,8 @@ from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.database import Database
 from tenuto.errors import OperatorError, StorageFailed, StoreUnreachable, Unavailable
+from tenuto.features.copies.look import Look
+from tenuto.features.copies.record import exchange
 from tenuto.ids import Ids
 
 LOOK_S = 2.5
@@ -61,6 +63,7 @@ class StoreWatch:
         """
         self._settings, self._database, self._blobs = settings, database, blobs
         self._ends = ends or os.getpid()
+        self._copies = Look(database)
         self._is_compared = False
         self._is_lost = False
         self._stopping = threading.Event()
@@ -82,15 +85,20 @@ class StoreWatch:
     def start(self) -> None:
         """Watch until `stop`."""
         self._thread.start()
+        self._copies.start()
 
     def stop(self) -> None:
         self._stopping.set()
+        self._copies.stop()
 
     def _run(self) -> None:
         looks = 0
+        self._exchange()
         while not self._stopping.wait(LOOK_S):
             self._look()
             looks += 1
+            if looks % round(COMPARE_S / LOOK_S) == 0:
+                self._exchange()
             if not self._is_compared and looks % round(COMPARE_S / LOOK_S) == 0:
                 self._compare_late()
 
@@ -106,6 +114,16 @@ class StoreWatch:
             if self._is_lost:
                 log().info("place.back", folder=str(self._settings.folder))
             self._is_lost = False
+
+    def _exchange(self) -> None:
+        try:
+            exchange(self._database, self._blobs)
+        except (StoreUnreachable, StorageFailed):
+            return  # Whoever needs the store reports it.
+        except Exception as error:
+            from tenuto.logs import log_failure
+
+            log_failure(log(), "servers.failed", error)
 
     def _compare(self, before_ms: int) -> None:
         try:

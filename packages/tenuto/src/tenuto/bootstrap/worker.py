@@ -12,6 +12,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.db.opening import server_clock
 from tenuto.errors import OperatorError
+from tenuto.features.copies.record import begin
 from tenuto.ids import Ids
 from tenuto.worker.abilities import Ability, look
 from tenuto.worker.context import WorkerContext
@@ -51,6 +52,7 @@ def run_worker(
     with closing(database):
         context = _context(settings, database, offered, telemetry)
         store_watch = StoreWatch(settings, database, context.blobs)
+        begin(database)
         worker = Worker(context, abilities, withdraws=withdraws)
         worker.start()
         store_watch.start()

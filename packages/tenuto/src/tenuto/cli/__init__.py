@@ -36,6 +36,9 @@ ADMIN: Tree = {
     "backup": Command("Back up records and stored bytes while the service runs.", "tenuto.cli.backup"),
     "restore": Command("Restore a backup into an empty service.", "tenuto.cli.backup"),
     "migrate": Command("Bring the database up to date.", "tenuto.cli.migrate"),
+    "database": Command(
+        "Accept a database that was restored or moved as the one in use.", "tenuto.cli.database"
+    ),
 }
 """The operator's commands."""
 

@@ -147,8 +147,9 @@ def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
 
 def _records(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.bootstrap.opening import is_first_run, open_as_it_is
-    from tenuto.db.connection_errors import describe
+    from tenuto.db.connection_errors import describe, remedy
     from tenuto.db.integrity import has_amcheck
+    from tenuto.features.copies.verified import unverified
     from tenuto.jobs.audit import database_damage, report
 
     try:
@@ -163,12 +164,14 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
             damaged = database_damage(database, deep=False)
             unchecked = database.dialect == "postgresql" and not database.read(has_amcheck)
     except Unavailable as error:
-        yield _bad("database", f"it {describe(error)}", "correct the setting database, or start it")
+        yield _bad("database", f"it {describe(error)}", remedy(error))
         return
     except TenutoError as error:
         yield _bad("database", error.message, "follow the message on this line")
         return
     yield _good("database", "answers, its migrations are applied")
+    if host := unverified(settings.database):
+        yield _good("database", f"{host} need not prove who it is, nor use TLS: add ?sslmode=verify-full")
     if damaged:
         yield _bad(
             "database",
@@ -202,13 +205,13 @@ def _lacking_migrations(settings: "Settings") -> list[str]:
     """The migrations that must be applied before anything can serve; no table and no file is created."""
     from tenuto.backup.restore import refuse_unfinished
     from tenuto.db.migrations import pending, shipped
-    from tenuto.db.opening import open_database
+    from tenuto.features.copies.record import open_compared
 
     refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")
     if file != settings.database and not (settings.folder / file).exists():
         return [migration.name for migration in shipped()]
-    with closing(open_database(settings.database, folder=settings.folder)) as database:
+    with closing(open_compared(settings)) as database:
         return pending(database)
 
 

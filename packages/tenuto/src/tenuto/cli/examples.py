@@ -35,4 +35,5 @@ LINES = (
     "tenuto admin backup /backups/monday",
     "tenuto admin restore /backups/monday --data /srv/new",
     "tenuto admin migrate --check",
+    "tenuto admin database accept --config tenuto.toml",
 )

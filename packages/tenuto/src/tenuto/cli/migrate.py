@@ -43,14 +43,14 @@ def _is_up_to_date(location: ServiceLocation) -> bool:
     from tenuto.backup.restore import refuse_unfinished
     from tenuto.bootstrap.opening import database_unreachable
     from tenuto.db.migrations import pending
-    from tenuto.db.opening import open_database
+    from tenuto.features.copies.record import open_compared
 
     settings = location.settings()
     refuse_unfinished(settings.folder)
     sqlite = settings.database.removeprefix("sqlite:///")
     if sqlite != settings.database and not (settings.folder / sqlite).exists():
         raise OperatorError(f"there is no database {settings.folder / sqlite}; run: tenuto admin migrate")
-    with closing(open_database(settings.database, folder=settings.folder)) as database:
+    with closing(open_compared(settings)) as database:
         try:
             missing = pending(database)
         except Unavailable as error:

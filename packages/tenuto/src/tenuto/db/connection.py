@@ -18,6 +18,7 @@ from psycopg.types.numeric import NumericBinaryLoader
 
 from tenuto import failpoints
 from tenuto.db import damaged_text
+from tenuto.db.connection_errors import OTHER_SESSION
 from tenuto.db.database import ConstraintFailed, Row, Transaction, Value
 from tenuto.db.sql import for_postgres
 from tenuto.errors import OperatorError, Unavailable
@@ -71,7 +72,7 @@ _PLAN_CHECK = "RevalidateCachedQuery"
 # Connection, resources, operator intervention, system error: temporary, and not the statement's fault.
 _UNAVAILABLE_CLASSES = frozenset(("08", "53", "57", "58"))
 _LOCK_NOT_AVAILABLE, _READ_ONLY = "55P03", "25006"
-_UNAVAILABLE_STATES = frozenset((_LOCK_NOT_AVAILABLE, _READ_ONLY))
+_UNAVAILABLE_STATES = frozenset((_LOCK_NOT_AVAILABLE, _READ_ONLY, *OTHER_SESSION))
 
 _SETTINGS = f"""
     {SERVER_NETWORK}
@@ -114,15 +115,16 @@ class Connection:
 
     def __init__(
         self,
-        url: str,
+        session: psycopg.Connection[Any],
         lock_timeout_ms: int = LOCK_TIMEOUT_MS,
         answer_timeout_ms: int = ANSWER_TIMEOUT_MS,
     ) -> None:
-        """Raises psycopg.OperationalError when the server is away, OperatorError when it is too old."""
+        """Takes the session over. Raises psycopg.OperationalError when the server goes away, OperatorError
+        when it is too old."""
         self._answer_timeout_ms = answer_timeout_ms
         # With so short a timeout, the operation is then run elsewhere: nothing is refused yet.
         self._is_hasty = lock_timeout_ms < LOCK_TIMEOUT_MS
-        self._session = psycopg.Connection.connect(url, autocommit=True, application_name="tenuto", **NETWORK)
+        self._session = session
         self._session.execute(_SETTINGS)
         self._session.execute(f"set lock_timeout = {lock_timeout_ms:d}".encode())
         version = self._session.info.server_version

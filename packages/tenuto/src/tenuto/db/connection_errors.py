@@ -6,8 +6,12 @@ Nothing of the address is repeated: libpq mistakes part of an unescaped password
 import re
 from collections.abc import Iterator
 
+from tenuto.db.generation import Outdated
+
 _REFUSED = re.compile(r"connection to server [^\n]*? failed: (FATAL: +)?([^\n]+)")
 _ESCAPED = "in a password / is written %2F and @ is written %40"
+OTHER_SESSION = frozenset(("26000", "42P05"))
+"""SQLSTATEs: a statement that we have prepared is missing, or there already: the session is another one."""
 _OTHERWISE = {
     "resolve host": f"its host has no address ({_ESCAPED})",
     "translate host name": f"its host has no address ({_ESCAPED})",
@@ -20,12 +24,25 @@ def describe(error: BaseException) -> str:
     """The database "refuses us: …", in the server's words, or "does not answer", and why if that is known."""
     for cause in _causes(error):
         message = str(cause)
+        if getattr(cause, "sqlstate", None) in OTHER_SESSION:
+            return "is behind a pooler that changes sessions between transactions"
+        if isinstance(cause, Outdated):
+            return f"is not the one in use: {message}"
         if match := _REFUSED.search(message):
             return f"{'refuses us' if match[1] else 'does not answer'}: {match[2]}"
         for sign, reason in _OTHERWISE.items():
             if sign in message:
                 return f"does not answer: {reason}"
     return "does not answer"
+
+
+def remedy(error: BaseException) -> str:
+    """How the operator corrects it."""
+    if any(getattr(cause, "sqlstate", None) in OTHER_SESSION for cause in _causes(error)):
+        return "set its pool_mode to session"
+    if any(isinstance(cause, Outdated) for cause in _causes(error)):
+        return "correct the setting database, or accept this copy with: tenuto admin database accept"
+    return "start it, or correct the setting database"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -9,9 +9,12 @@ catches a database error: on PostgreSQL its transaction is lost by then.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from tenuto.errors import Unavailable
+
+if TYPE_CHECKING:
+    from tenuto.db.servers import Servers
 
 T = TypeVar("T")
 
@@ -105,6 +108,10 @@ class Database(Protocol):
 
     @property
     def dialect(self) -> Dialect: ...
+
+    @property
+    def servers(self) -> "Servers | None":
+        """The servers of which one holds the newest copy of the records; None for a file."""
 
     def read(self, operation: Callable[[Transaction], T]) -> T:
         """Runs a short reading operation, from any thread; raises Unavailable when the database is away.

@@ -14,7 +14,9 @@ from functools import partial
 import psycopg
 from psycopg import pq
 
-from tenuto.db.connection import NETWORK, SERVER_NETWORK
+from tenuto.db.connection import SERVER_NETWORK
+from tenuto.db.generation import Outdated
+from tenuto.db.servers import Servers, Session
 from tenuto.logs import get_logger, log_failure
 
 CHANNEL = "tenuto"
@@ -33,8 +35,8 @@ _log = get_logger("tenuto.db")
 class Notices:
     """The two threads of a process, started by the first `wake` and the first `listen`."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, servers: Servers) -> None:
+        self._servers = servers
         self._listeners: dict[str, list[PostgresListener]] = {}
         self._topics: set[str] = set()
         self._sending: threading.Thread | None = None
@@ -100,7 +102,7 @@ class Notices:
                 listener.tell(name, is_certain=topic is not None)
 
     def _send(self) -> None:
-        connection: psycopg.Connection[tuple[object, ...]] | None = None
+        connection: Session | None = None
         pause_s = COALESCE_S
         while not self._closed.is_set():
             # A notice that became due during the pause came soon after the one before it.
@@ -111,13 +113,13 @@ class Notices:
                 topics, self._topics = self._topics, set()
             try:
                 if connection is None:
-                    connection = _connect(self._url)
+                    connection = self._connect()
                     connection.pgconn.prepare(_NOTIFY, b"select pg_notify($1, $2)")
                     self._own_backend = connection.info.backend_pid
                 for topic in topics:
                     _notify(connection.pgconn, topic)
             except Exception as error:
-                if not isinstance(error, psycopg.Error):
+                if not isinstance(error, psycopg.Error | Outdated):
                     _log.exception("notices.failed")
                 # Notices are lost while the database is away; listeners are woken when it is back.
                 if connection is not None:
@@ -132,14 +134,14 @@ class Notices:
     def _receive(self, end: int) -> None:
         while not self._closed.is_set():
             try:
-                with suppress(psycopg.Error):
+                with suppress(psycopg.Error, Outdated):
                     self._hear(end)
             except Exception as error:
                 log_failure(_log, "notices.failed", error)
             self._closed.wait(RECONNECT_PAUSE_S)
 
     def _hear(self, end: int) -> None:
-        with _connect(self._url) as connection:
+        with self._connect() as connection:
             connection.execute(f"listen {CHANNEL}")
             # This thread starts before its first listener is registered; the lock waits for that.
             with self._changing:
@@ -154,6 +156,11 @@ class Notices:
                     if notice.be_pid != self._own_backend:
                         self._tell(notice.extra.decode())
                 readable.poll()
+
+    def _connect(self) -> Session:
+        session = self._servers.connect("tenuto-wake")
+        session.execute(SERVER_NETWORK)
+        return session
 
 
 class PostgresListener:
@@ -205,9 +212,3 @@ def _notify(libpq: pq.abc.PGconn, topic: str) -> None:
     answer = libpq.exec_prepared(_NOTIFY, [CHANNEL.encode(), topic.encode()])
     if answer.status != pq.ExecStatus.TUPLES_OK:
         raise psycopg.errors.error_from_result(answer)
-
-
-def _connect(url: str) -> psycopg.Connection[tuple[object, ...]]:
-    connection = psycopg.connect(url, autocommit=True, application_name="tenuto-wake", **NETWORK)
-    connection.execute(SERVER_NETWORK)
-    return connection

@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 from zlib import crc32
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from tenuto.db.connection import (
     ANSWER_TIMEOUT_MS,
@@ -27,10 +26,12 @@ from tenuto.db.connection import (
     ConnectionLost,
 )
 from tenuto.db.database import Asking, Collided, Transaction
+from tenuto.db.generation import Outdated
 from tenuto.db.lookups import Lookups
 from tenuto.db.notices import Notices, PostgresListener
 from tenuto.db.pending import Pending, answer, refuse
-from tenuto.errors import CommitUnknown, OperatorError, Unavailable
+from tenuto.db.servers import Servers
+from tenuto.errors import CommitUnknown, Unavailable
 
 T = TypeVar("T")
 
@@ -71,13 +72,7 @@ class PostgresDatabase:
     dialect: Final = "postgresql"
 
     def __init__(self, url: str) -> None:
-        try:
-            conninfo_to_dict(url)
-        except psycopg.ProgrammingError as error:
-            raise OperatorError(
-                "The database URL is malformed; write postgresql://user@host/name."
-            ) from error
-        self._url = url
+        self.servers = Servers(url)
         self._waiting: queue.SimpleQueue[tuple[Pending, bool] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         # Those of them that have a connection.
@@ -96,7 +91,7 @@ class PostgresDatabase:
             partial(self._connect, GROUP_LOCK_TIMEOUT_MS),
             lambda pending: self._submit(pending, is_write=False),
         )
-        self._notices = Notices(url)
+        self._notices = Notices(self.servers)
 
     def read(self, operation: Callable[[Transaction], T]) -> T:
         pending = Pending(operation)
@@ -280,8 +275,9 @@ class PostgresDatabase:
             raise Unavailable(AWAY) from self._away_because
         began = time.monotonic()
         try:
-            connection = Connection(self._url, lock_timeout_ms, answer_timeout_ms)
-        except (psycopg.Error, OSError) as error:  # OSError: no descriptor is left to wait with
+            session = self.servers.connect("tenuto")
+            connection = Connection(session, lock_timeout_ms, answer_timeout_ms)
+        except (psycopg.Error, Outdated, OSError) as error:  # OSError: no descriptor is left to wait with
             with self._changing:
                 # If nothing answers, a try takes seconds: for as long again, nobody has to wait for one.
                 now = time.monotonic()

@@ -131,6 +131,7 @@ class SqliteDatabase:
     """A Database in one file of this machine."""
 
     dialect: Final = "sqlite"
+    servers: Final = None
 
     def __init__(self, path: Path) -> None:
         if sqlite3.sqlite_version_info < FLOOR:

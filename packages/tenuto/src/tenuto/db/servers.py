@@ -1,0 +1,203 @@
+"""The servers that a database's URL names, and which of them hold the newest copy of the database.
+
+Each new connection is compared with the newest copy that this process knows of, before anything is written
+through it. Knows what tells copies apart, no tables and no store.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+from msgspec import Struct
+from msgspec.structs import replace
+from psycopg.conninfo import conninfo_to_dict
+
+from tenuto.db.connection import NETWORK
+from tenuto.db.generation import Copy, Outdated
+from tenuto.errors import OperatorError
+from tenuto.logs import get_logger
+
+_log = get_logger("tenuto.db")
+
+TELL_S = 60.0
+"""How often the log repeats that a host holds an outdated copy."""
+
+# The timeline of the checkpoint, which pg_control_checkpoint() gives, lags behind after a promotion.
+_SERVER = """
+    select pg_postmaster_start_time()::text as process,
+           (select system_identifier::text from pg_control_system()) as system,
+           pg_walfile_name(pg_current_wal_insert_lsn()) as segment
+"""
+_SILENT_SERVER = "select pg_postmaster_start_time()::text as process, '' as system, '00000000' as segment"
+"""For a server that lets nobody see the log's position: epochs alone tell its copies apart."""
+_ROW = "select acceptance, epoch from generation"
+_TOLD_NOTHING = (
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.FeatureNotSupported,
+    psycopg.errors.UndefinedFunction,
+)
+
+Session = psycopg.Connection[tuple[Any, ...]]
+
+
+class Open(Struct):
+    """A connection of ours. Its socket is recognised by descriptor and inode, for as long as it is open."""
+
+    host: str
+    process: str
+    """The server's own process: another one may answer at the same address by now."""
+    copy: Copy
+    descriptor: int
+    inode: int
+
+
+class Servers:
+    """Connects a process to the server with the newest copy; used from any thread."""
+
+    def __init__(self, url: str) -> None:
+        """Raises OperatorError for a malformed URL."""
+        try:
+            self._parameters = conninfo_to_dict(url)
+        except psycopg.ProgrammingError as error:
+            raise OperatorError(
+                "The database URL is malformed; write postgresql://user@host/name."
+            ) from error
+        hosts = str(self._parameters.get("host") or os.environ.get("PGHOST", "")).split(",")
+        addresses = str(self._parameters.get("hostaddr") or "").split(",")
+        self.number = max(len(hosts), len(addresses))
+        self.newest: Copy | None = None
+        """The newest copy that this process has seen or heard of."""
+        self.reports = False
+        """Whether outdated copies are logged: a short command's own error says it already."""
+        self.open: list[Open] = []
+        """Connections that may be open still."""
+        self._told: dict[str, float] = {}
+        # Guards the four above.
+        self.changing = threading.Lock()
+
+    def connect(self, application: str) -> Session:
+        """A connection to a server with the newest copy. Raises Outdated if others have answered, else the
+        error of the last one."""
+        outdated: Outdated | None = None
+        failed: Exception | None = None
+        for place in self._places():
+            session: Session | None = None
+            try:
+                session = _connect(place, application)
+                process, copy = _identify(session)
+                self.admit(_name(place), copy)
+                self._enter(session, place, process, copy)
+                return session
+            except Outdated as error:
+                outdated = error
+            except psycopg.Error as error:
+                failed = error
+            if session is not None:
+                session.close()
+        raise outdated or failed or psycopg.OperationalError("the URL names no server")
+
+    def learn(self, copy: Copy) -> None:
+        """There is a copy like this: none with a lower generation is used any more."""
+        with self.changing:
+            if self.newest is None or copy.generation > self.newest.generation:
+                self.newest = copy
+
+    def primaries(self) -> dict[str, tuple[str, Copy]]:
+        """What each server that takes writes holds, by its process: its host and its copy."""
+        found = {}
+        for place in self._places():
+            with suppress(psycopg.Error), _connect(place, "tenuto-look") as session:
+                process, copy = _identify(session)
+                found[process] = _name(place), copy
+        return found
+
+    def admit(self, host: str, copy: Copy) -> None:
+        """Raises Outdated, and logs it, for a copy that is not the newest."""
+        with self.changing:
+            fault, newest = self.fault(copy), self.newest
+            now = time.monotonic()
+            is_new = self.reports and now - self._told.get(host, -TELL_S) >= TELL_S
+            if fault and is_new:
+                self._told[host] = now
+        if fault is None:
+            self.learn(copy)
+            return
+        assert newest is not None
+        if is_new:
+            _log.error(
+                "database.outdated",
+                host=host,
+                timeline=copy.timeline,
+                epoch=copy.epoch,
+                newest_timeline=newest.timeline,
+                newest_epoch=newest.epoch,
+                reason=fault,
+            )
+        raise Outdated(f"{host} has {fault}")
+
+    def fault(self, copy: Copy) -> str | None:
+        """Why this copy must not be used, as far as this process knows."""
+        return None if self.newest is None else copy.fault(self.newest)
+
+    def _enter(self, session: Session, place: dict[str, Any], process: str, copy: Copy) -> None:
+        descriptor = session.pgconn.socket
+        entry = Open(_name(place), process, copy, descriptor, os.fstat(descriptor).st_ino)
+        with self.changing:
+            self.open.append(entry)
+
+    def _places(self) -> Iterator[dict[str, Any]]:
+        """The parameters of each address in turn. A host name may have several, each a server of its own."""
+        several = {
+            name: str(self._parameters.get(name) or os.environ.get(f"PG{name.upper()}", "")).split(",")
+            for name in ("host", "hostaddr", "port")
+        }
+        for number in range(self.number):
+            own = {
+                name: (values[number] if number < len(values) else values[0])
+                for name, values in several.items()
+            }
+            place = {**self._parameters, **own}
+            for address in _addresses(place):
+                yield {name: value for name, value in {**place, "hostaddr": address}.items() if value}
+
+
+def _addresses(place: dict[str, Any]) -> list[str]:
+    host, port = str(place["host"]), str(place["port"])
+    if place["hostaddr"] or not host or host[0] in "/@":
+        return [str(place["hostaddr"])]
+    try:
+        found = socket.getaddrinfo(host, port or None, type=socket.SOCK_STREAM)
+    except OSError:
+        return [""]  # Connecting will say what is wrong with it.
+    return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+def _connect(place: dict[str, Any], application: str) -> Session:
+    parameters = {**place, **NETWORK, "application_name": application}
+    return psycopg.Connection.connect(**parameters, autocommit=True)
+
+
+def _identify(session: Session) -> tuple[str, Copy]:
+    """The server's process, and what tells its copy from others."""
+    try:
+        told = session.execute(_SERVER).fetchone()
+    except _TOLD_NOTHING:
+        told = session.execute(_SILENT_SERVER).fetchone()
+    assert told is not None, "a select without a table gives a row"
+    process, system, segment = told
+    copy = Copy(system, 0, int(segment[:8], 16), 0)
+    try:
+        row = session.execute(_ROW).fetchone()
+    except psycopg.errors.UndefinedTable:  # A database that was not migrated yet.
+        row = None
+    return process, copy if row is None else replace(copy, acceptance=row[0], epoch=row[1])
+
+
+def _name(place: dict[str, Any]) -> str:
+    """The server as the log names it."""
+    return f"{place.get('host') or place.get('hostaddr', '')}:{place.get('port', 5432)}"

@@ -1,0 +1,86 @@
+"""`tenuto admin database accept`, and commands that are given an outdated copy of the database."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from cli.conftest import Operator
+from servers.command_lines import told
+from servers.pairs import NAME, Pair, ask, make_pair
+from tenuto.blobs.opening import open_store
+from tenuto.config import load
+from tenuto.db.migrations import migrate
+from tenuto.features.copies.record import begin, exchange, open_compared
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """A primary with an empty database, and its standby."""
+    made = make_pair()
+    yield made
+    made.stop()
+
+
+def serve_a_moment(operator: Operator) -> None:
+    """What the start of a process leaves in database and store."""
+    settings = load(operator.environment())
+    database = open_compared(settings)
+    migrate(database)
+    begin(database)
+    exchange(database, open_store(settings, {}))
+    database.close()
+
+
+def test_commands_refuse_an_outdated_copy_until_it_is_accepted(operator: Operator, pair: Pair) -> None:
+    """The old primary is given alone, by mistake or because nothing else is left: it gets nothing, and the
+    message says what to do. Once it is accepted, the other is refused (P21)."""
+    old, new = pair.old.url(NAME), pair.new.url(NAME)
+    operator.settings.update(database=old, engines="fake")
+    serve_a_moment(operator)
+    pair.promote()
+    operator.settings.update(database=new)
+    serve_a_moment(operator)
+    operator.settings.update(database=old)
+    refused = operator("admin", "accounts", "create", "lost")
+    unchecked = operator("admin", "migrate", "--check")
+    checked = operator("admin", "doctor")
+    operator.settings.update(database=pair.url)
+    undecided = operator("admin", "database", "accept")
+    operator.settings.update(database=old)
+    accepted = operator("admin", "database", "accept")
+    made = operator("admin", "accounts", "create", "kept")
+    operator.settings.update(database=new)
+    other = operator("admin", "accounts", "create", "lost too")
+
+    for each in (refused, unchecked, other):
+        assert 1 == each.returncode
+        assert "the database is not the one in use: " in told(each)
+        assert told(each).endswith("or accept this copy with: tenuto admin database accept")
+    assert "timeline 1, epoch 1, and timeline 2, epoch 2 is in use" in told(refused)
+    assert "acceptance 1, timeline 1, epoch 3 is in use" in told(other)
+    assert (1, 1) == (checked.returncode, undecided.returncode)
+    assert "several servers take writes" in told(undecided)
+    assert (0, 0) == (accepted.returncode, made.returncode)
+    assert (["kept"], []) == tuple(ask(server, "select name from account") for server in (pair.old, pair.new))
+
+
+def test_a_damaged_record_is_named_and_replaced(operator: Operator, pair: Pair) -> None:
+    """With several hosts nobody guesses; accepting one writes it anew."""
+    operator.settings.update(database=pair.url, engines="fake")
+    serve_a_moment(operator)
+    record = operator.folder / "blobs" / "database.json"
+    record.write_bytes(b"{")
+    refused = operator("admin", "accounts", "list")
+    accepted = operator("admin", "database", "accept")
+    listed = operator("admin", "accounts", "list")
+
+    assert (1, 0, 0) == (refused.returncode, accepted.returncode, listed.returncode)
+    assert "database.json in the store of bytes is damaged" in told(refused)
+
+
+def test_a_sqlite_file_has_no_other_copy(operator: Operator) -> None:
+    """The command says so instead of pretending."""
+    refused = operator("admin", "database", "accept")
+
+    assert 1 == refused.returncode
+    assert "SQLite" in told(refused)

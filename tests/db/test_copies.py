@@ -1,0 +1,223 @@
+"""Of several copies of a database, one is in use: that with the highest timeline, then the highest epoch."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from structlog.testing import capture_logs
+
+from servers.pairs import NAME, Pair, ask, make_pair
+from servers.postgres import PostgresServer, start_postgres
+from servers.processes import until
+from tenuto.db.connection_errors import describe
+from tenuto.db.database import Transaction
+from tenuto.db.generation import Copy
+from tenuto.db.migrations import migrate
+from tenuto.db.postgres import PostgresDatabase
+from tenuto.errors import Unavailable
+from tenuto.features.copies import store
+from tenuto.features.copies.look import look
+from tenuto.features.copies.record import begin
+from tenuto.features.copies.verified import unverified
+
+OURS = "select count(*) from pg_stat_activity where application_name like 'tenuto%'"
+
+
+def notes(server: PostgresServer) -> list[object]:
+    return ask(server, "select id from note order by id")
+
+
+def note(database: PostgresDatabase, name: str) -> None:
+    def add(tx: Transaction) -> None:
+        tx.do("insert into note (id) values (:id)", id=name)
+
+    database.write(add)
+
+
+def system_of(database: PostgresDatabase) -> str:
+    assert database.servers.newest is not None
+    return database.servers.newest.system
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """Both have a migrated database with an empty table of notes."""
+    made = make_pair()
+    with closing(PostgresDatabase(made.old.url(NAME))) as database:
+        migrate(database)
+        database.write(lambda tx: tx.run("create table note (id text primary key)"))
+    yield made
+    made.stop()
+
+
+def test_an_old_primary_that_comes_back_is_not_written_to(pair: Pair) -> None:
+    """A process that has seen the promotion passes it over, although it comes first, and so does one that
+    has heard of it; a process that is given nothing else is refused, and told why (P1)."""
+    with closing(PostgresDatabase(pair.url)) as database:
+        note(database, "before")
+        pair.fail_over()
+        until(lambda: has_noted(database, "promoted"), 30, "the promoted one is found")
+        pair.old.start()
+        with (
+            capture_logs() as logs,
+            closing(PostgresDatabase(pair.url)) as started,
+            closing(PostgresDatabase(pair.old.url(NAME))) as misled,
+        ):
+            newest = database.servers.newest
+            assert newest is not None
+            for each in (started, misled):
+                each.servers.reports = True
+                each.servers.learn(newest)
+            note(started, "started after it")
+            database.snapshot(lambda tx: tx.one("select 1 as one"))  # On a new connection.
+            with pytest.raises(Unavailable) as refused:
+                note(misled, "lost")
+
+    assert ["before"] == notes(pair.old)
+    assert ["before", "promoted", "started after it"] == notes(pair.new)
+    assert "is not the one in use" in describe(refused.value)
+    assert "timeline 1, epoch 0, and timeline 2, epoch 0 is in use" in describe(refused.value)
+    outdated = [line for line in logs if line["event"] == "database.outdated"]
+    assert {(f"{pair.old.folder}:5432", "error", 1, 2)} == {
+        (line["host"], line["log_level"], line["timeline"], line["newest_timeline"]) for line in outdated
+    }
+
+
+def has_noted(database: PostgresDatabase, name: str) -> bool:
+    try:
+        note(database, name)
+    except Unavailable:
+        return False
+    return True
+
+
+def test_connections_to_an_old_primary_are_ended_when_another_is_promoted(pair: Pair) -> None:
+    """Nobody stopped it: a process with both hosts looks for itself, one with a single host hears of it. Idle
+    connections, those that listen, and those inside a transaction end, with an error in the log (P1)."""
+    with (
+        closing(PostgresDatabase(pair.url)) as database,
+        closing(PostgresDatabase(pair.old.url(NAME))) as single,
+        closing(single.listen("jobs")),
+        capture_logs() as logs,
+    ):
+        note(database, "one")
+        note(single, "two")
+        until(lambda: ask(pair.old, OURS) == [3], 30, "all are connected")
+        pair.promote()
+
+        def write(tx: Transaction) -> None:
+            tx.run("insert into note (id) values ('lost')")
+            for each in (database, single):
+                look(each.servers)
+                single.servers.learn(database.servers.newest or pytest.fail("it has looked"))
+
+        with pytest.raises(Unavailable):
+            single.write(write)
+        until(lambda: ask(pair.old, OURS) == [0], 30, "none is connected")
+        note(database, "three")
+
+    assert ["one", "two"] == notes(pair.old)
+    assert ["one", "three", "two"] == notes(pair.new)
+    left = {(line["host"], line["log_level"]) for line in logs if line["event"] == "database.left"}
+    assert {(f"{pair.old.folder}:5432", "error")} == left
+
+
+def test_of_two_promoted_copies_that_where_processes_start_is_in_use(pair: Pair) -> None:
+    """They have one timeline; a start raises the epoch of its own, and a connection to the other ends."""
+    other = pair.old.standby()
+    try:
+        pair.catch_up()
+        pair.old.kill()
+        for server in (pair.new, other):
+            server.run("select pg_promote()")
+        with (
+            closing(PostgresDatabase(other.url(NAME))) as database,
+            closing(PostgresDatabase(pair.new.url(NAME))) as started,
+        ):
+            note(database, "before the start")
+            begin(started)
+            newest = started.servers.newest
+            assert newest is not None
+            database.servers.learn(newest)
+            look(database.servers)
+            with pytest.raises(Unavailable):
+                note(database, "after it")
+
+        assert (0, 2, 1) == newest.generation
+        assert ["before the start"] == notes(other)
+    finally:
+        other.stop()
+
+
+def test_a_start_ends_no_connection_to_the_same_copy(pair: Pair) -> None:
+    """Its epoch is higher than what the others have read: they read it again, and go on."""
+    pid = "select pg_backend_pid() as pid"
+    with closing(PostgresDatabase(pair.url)) as database, closing(PostgresDatabase(pair.url)) as started:
+        [before] = database.read(lambda tx: tx.all(pid))
+        begin(started)
+        database.servers.learn(started.servers.newest or pytest.fail("it has begun"))
+        look(database.servers)
+        [after] = database.read(lambda tx: tx.all(pid))
+
+    assert before == after
+
+
+def test_another_server_is_used_once_it_is_accepted(pair: Pair) -> None:
+    """After `pg_upgrade` or a restore, the system identifier differs and the timeline is 1 again: it is
+    refused, until an operator accepts it; from then on the one from before is."""
+    fresh = start_postgres(is_durable=False)
+    fresh.run(f"create database {NAME}")
+    try:
+        with (
+            closing(PostgresDatabase(fresh.url(NAME))) as restored,
+            closing(PostgresDatabase(pair.old.url(NAME))) as database,
+        ):
+            migrate(restored)
+            begin(database)
+            known = database.servers.newest
+            seen = restored.servers.newest
+            assert known is not None and seen is not None
+            with closing(PostgresDatabase(fresh.url(NAME))) as unaccepted:
+                unaccepted.servers.learn(known)
+                with pytest.raises(Unavailable) as refused:
+                    begin(unaccepted)
+            accepted = restored.write(lambda tx: store.accept(tx, seen, known))
+            database.servers.learn(accepted)
+            look(database.servers)
+            with pytest.raises(Unavailable):
+                note(database, "lost")
+            with closing(PostgresDatabase(fresh.url(NAME))) as later:
+                later.servers.learn(accepted)
+                begin(later)
+
+        assert Copy(seen.system, 1, 1, 2) == accepted
+        assert "epoch 0, and timeline 1, epoch 1 is in use" in describe(refused.value)
+        assert [] == notes(pair.old)
+    finally:
+        fresh.stop()
+
+
+def test_a_copy_of_another_system_is_refused_although_its_epoch_is_higher() -> None:
+    """A restored copy on another server has as high an epoch as it likes: only an operator can accept it."""
+    newest = Copy("1", 0, 1, 5)
+    other = Copy("2", 0, 2, 9)
+
+    assert "the system identifier 2, and 1 is in use" == other.fault(newest)
+    assert Copy("2", 1, 1, 0).fault(newest) is None
+    assert newest.fault(Copy("", 0, 1, 5)) is None  # A server that does not tell.
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("postgresql://u@192.0.2.1/t", "192.0.2.1"),
+        ("postgresql://u@192.0.2.1,192.0.2.2:5433/t?sslmode=require", "192.0.2.1"),
+        ("postgresql://u@192.0.2.1/t?sslmode=verify-full", None),
+        ("postgresql://u:p@127.0.0.1:5432,db.example.com:5433/t", "db.example.com:5433"),
+        ("postgresql://u@[::1]:5432/t", None),
+        ("postgresql://u@/t?host=/run/postgresql", None),
+    ],
+)
+def test_a_host_that_could_be_anybody_is_named(url: str, host: str | None) -> None:
+    """`tenuto admin doctor` says so: libpq's default checks no certificate, and does without TLS."""
+    assert host == unverified(url)

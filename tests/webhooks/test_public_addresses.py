@@ -216,3 +216,65 @@ def test_no_more_of_an_answer_is_read_than_is_allowed(head: bytes, piece: bytes,
 
     assert status == answer.status
     assert sent_bytes < 16 << 20
+
+
+@pytest.mark.parametrize(
+    ("pieces", "status"),
+    [
+        ([b"HTTP/1.1 200 OK"], None),
+        ([b"HTTP/1.1 200"], None),
+        ([b"HTTP/1.1 200 OK\r\n"], None),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"], None),
+        ([b"HTTP/1.1 200 OK\r\nContent-Le"], None),
+        ([b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"], None),
+        ([b"HTTP/1.1 200 OK\r\n", b"a: b\r\n" * 50, b"c: " + b"d" * (16 << 10)], None),
+        ([], None),
+        ([b"HTTP/1.1 200 OK\r\n\r\n"], 200),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbro"], 200),
+    ],
+)
+def test_an_answer_counts_once_its_head_is_whole(pieces: list[bytes], status: int | None) -> None:
+    """One that breaks off before is a failure, and the message is sent again."""
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(b"".join(pieces))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, args=(server,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        got = sending.send(url, {}, b"{}", is_public=False, now_s=0)
+        thread.join()
+
+    assert status == got.status
+    assert (got.error is None) == (status is not None)
+
+
+def test_a_connection_that_the_server_closed_costs_no_attempt() -> None:
+    """It is kept for the next message; once the server closes it, silently or not, a new one is made."""
+    heads: list[list[bytes]] = [[b""], [b"", b"Connection: close\r\n"], [b""]]
+
+    def serve(server: socket.socket) -> None:
+        while heads:
+            connection, _ = server.accept()
+            with connection:
+                for head in heads.pop(0):
+                    read = b""
+                    while not read.endswith(b"{}"):
+                        read += connection.recv(1 << 16)
+                    connection.sendall(b"HTTP/1.1 204 No Content\r\n" + head + b"\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        connection = sending.Connection(is_public=False)
+        statuses = [connection.send(url, {}, b"{}", now_s=0).status for _ in range(4)]
+        connection.close()
+        thread.join(30)
+
+    assert [204] * 4 == statuses
+    assert [] == heads

@@ -30,6 +30,8 @@ PAUSES_MS = (
 )
 """The pauses before the second attempt, the third, …: the specification's schedule, three days in all."""
 LONGEST_PAUSE_MS = 24 * HOUR_MS
+GONE = 410
+"""The status that disables a webhook."""
 FAILING_MS = 72 * HOUR_MS
 """A webhook that fails for this long is disabled."""
 OVERLAP_MS = 24 * HOUR_MS

@@ -493,7 +493,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the balance */
+        /**
+         * Read the balance
+         * @description Of the whole account, also with a key that is restricted to models.
+         */
         get: operations["readBalance"];
         put?: never;
         post?: never;
@@ -513,6 +516,8 @@ export interface paths {
         /**
          * List the ledger
          * @description Newest first. Every job has a line for its hold and, once it is finished, one for its charge or release, even if the amount is 0.
+         *     The ledger is that of the whole account: a key that is restricted to models also reads the lines of other models' jobs, with
+         *     their ids and amounts, but not those jobs.
          */
         get: operations["listLedger"];
         put?: never;
@@ -582,7 +587,9 @@ export interface paths {
         put?: never;
         /**
          * Make a webhook
-         * @description From now on, the events that it names are sent to the URL, signed as the Standard Webhooks specification describes. An account may have at most 20.
+         * @description From now on, the events that it names are sent to the URL, signed as the Standard Webhooks specification describes. An account
+         *     may have at most 20. One made by a key that is restricted to models reports jobs of those models only; `balance.low` is about
+         *     the whole account.
          */
         post: operations["createWebhook"];
         delete?: never;

@@ -8,6 +8,8 @@ records a message, in the worker that sends.
 
 import json
 import statistics
+import subprocess
+import sys
 import time
 from contextlib import ExitStack
 
@@ -17,12 +19,28 @@ from bench.report import Row, below
 from bench.stage import Stage, clients, stage
 from servers.postgres import PostgresServer
 from servers.receiver import Receiver
+from tenuto.db.database import Transaction
 
 IDLE_ROUNDS = 20
 """Pairs of rounds differ by some 10 % each; the median of as many by 1 or 2 %."""
 SENT_ROUNDS = 5
+WAITING = 2_000
 JOBS = 80
 CLIENTS = 8
+SERVER = """
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.wfile.write(b"HTTP/1.1 204 No Content\\r\\n\\r\\n")
+    def log_message(self, *arguments):
+        pass
+http.server.ThreadingHTTPServer.request_queue_size = 128
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
 ADDED_PERCENT = 5.0
 
 
@@ -38,6 +56,7 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
             _add(allowed, key, receiver.url)
         sent = _pairs(without, allowed, SENT_ROUNDS)
         messages = len(receiver.messages)
+        rate = _rate(allowed)
     ratios = sorted(with_s / without_s for without_s, with_s in idle)
     quarter = len(ratios) // 4
     base_ms, message_ms = (
@@ -54,10 +73,50 @@ def measure(postgres: PostgresServer | None) -> list[Row]:
         Row(
             f"{without.name}: a message to a webhook, processor time of all processes",
             f"{message_ms:.1f} ms",
-            reason=f"beside {base_ms:.1f} ms for its job; {messages} messages, one at a time to each of "
-            f"{len(allowed.keys)} webhooks",
+            reason=f"beside {base_ms:.1f} ms for its job; {messages} messages, {len(allowed.keys)} webhooks",
+        ),
+        Row(
+            f"{without.name}: messages to one webhook",
+            f"{rate:.0f} a second",
+            reason=f"while {WAITING} wait; to a server that answers at once, until their outcome is recorded",
         ),
     ]
+
+
+def _rate(running: Stage) -> float:
+    """How many waiting messages of one webhook are sent a second; its server is a process of its own."""
+    with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        _add(running, running.keys[0], f"http://127.0.0.1:{port}/")
+        [webhook] = running.query("select max(id) as id from webhook")
+        now_ms = int(time.time() * 1000)
+
+        def wait(tx: Transaction) -> None:
+            for number in range(WAITING):
+                tx.do(
+                    """insert into webhook_delivery
+                           (id, webhook_id, message_id, type, body, state, next_at, created_at)
+                       values (:id, :webhook_id, :id, 'job.succeeded', '{}', 'pending', :now, :now)""",
+                    id=f"delivery_{number:026}",
+                    webhook_id=webhook["id"],
+                    now=now_ms,
+                )
+
+        running.database.write(wait)
+        took_s = _took_s(running, WAITING // 10, WAITING)
+        server.kill()
+    return WAITING * 0.9 / took_s
+
+
+def _took_s(running: Stage, first: int, last: int) -> float:
+    """Seconds between the record of one of the messages in `_rate` and that of a later one."""
+    began = 0.0
+    count = "select count(*) as n from webhook_delivery where state = 'delivered' and body = '{}'"
+    while (done := running.query(count)[0]["n"]) < last:
+        began = began or (time.monotonic() if done >= first else 0.0)
+        time.sleep(0.01)
+    return time.monotonic() - began
 
 
 def _pairs(without: Stage, allowed: Stage, rounds: int) -> list[tuple[float, float]]:

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import hashlib
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from tenuto_client import (
     RateLimited,
     ServiceUnreachable,
     Tenuto,
+    tables,
 )
 from tenuto_client.batch import REPORT
 from tenuto_client.drive import Driver
@@ -198,6 +200,72 @@ def test_a_file_that_was_removed_is_fetched_and_a_line_that_was_changed_is_new(
     assert first.results == fetched.results
     assert sound == sound_again
     assert [False, True] == [a == b for a, b in zip(first.results, changed.results, strict=True)]
+
+
+def test_a_batch_replaces_only_what_it_wrote(service: RunningService, caller: Caller, tmp_path: Path) -> None:
+    """A file of anybody else's keeps its name and content, also one that was changed since; the result gets a
+    number, and the report too. A result of an earlier text is replaced."""
+    theirs = {"a.wav": b"my own recording", "a-2.wav": b"another", "report.csv": b"my own report"}
+    lines = [SPOKEN, {**SPOKEN, "id": "a-2", "text": "Two."}, {**SPOKEN, "id": "b", "text": "Three."}]
+    for name, text in theirs.items():
+        (tmp_path / name).write_bytes(text)
+    (tmp_path / "b.wav").symlink_to(tmp_path / "elsewhere.wav")
+    with Tenuto(caller.key, service.url) as client:
+        first = client.batch(lines, tmp_path)
+        again = client.batch(lines, tmp_path)
+        changed = client.batch([{**SPOKEN, "text": "Other."}, *lines[1:]], tmp_path)
+        (tmp_path / "a-3.wav").write_bytes(b"edited")
+        edited = client.batch([{**SPOKEN, "text": "Other."}, *lines[1:]], tmp_path)
+
+    assert ["a-3.wav", "a-2-2.wav", "b-2.wav"] == [each.file for each in first.results]
+    assert first == again and "report-2.csv" == first.path.name
+    assert ["a-4.wav", "a-2-2.wav", "b-2.wav"] == [each.file for each in changed.results]
+    assert ["a-4.wav", "a-2-2.wav", "b-2.wav"] == [each.file for each in edited.results]
+    assert theirs == {name: (tmp_path / name).read_bytes() for name in theirs}
+    assert b"edited" == (tmp_path / "a-3.wav").read_bytes() and not (tmp_path / "elsewhere.wav").exists()
+    assert "a-4.wav" in edited.path.read_text()
+    assert not [path.name for path in tmp_path.iterdir() if path.name[0] == "." and path.name != ".tenuto"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ('=HYPERLINK("http://a.example")', "'=HYPERLINK(\"'http://a.example\")".replace("\"'h", '"h')),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+        ("-cmd", "'-cmd"),
+        ("\t=1", "'\t'=1"),
+        ("\r=1", "'\n'=1"),
+        ("  =1", "'  =1"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        ("a;=1+1", "a;'=1+1"),
+        ("a\n@b", "a\n'@b"),
+        ('x"=1', "x\"'=1"),
+        ("a, =b", "a,' =b"),
+        ("a=b - c", "a=b - c"),
+        ("-1.50", "-1.50"),
+        (3, "3"),
+        (None, ""),
+    ],
+)
+def test_no_cell_is_a_formula(cell: object, written: str) -> None:
+    """As OWASP lists them, also behind what a spreadsheet may take for the end of a cell; numbers stay."""
+    assert written == tables.inert(cell)
+    assert [["x", written]] == list(csv.reader(io.StringIO(tables.written([["x", cell]]), newline="")))
+
+
+def test_a_report_has_no_formulas(clock: VirtualClock, tmp_path: Path) -> None:
+    """Neither a name of the caller's nor what a service answers becomes one."""
+    refusal = Reply(400, {"error": {"code": "invalid_request", "message": '=HYPERLINK("x")', "details": {}}})
+    with ScriptedService([refusal] * 2) as service, client(service, clock) as tenuto:
+        report = tenuto.batch(
+            [{"id": "=1+1", "text": "x", "model": "m"}, {"id": "@a", "text": "y", "model": "m"}], tmp_path
+        )
+    rows = list(csv.reader(report.path.open(newline="")))
+
+    assert ["'=1+1", "'@a"] == [row[1] for row in rows[1:]]
+    assert not [cell for row in rows for cell in row if cell.startswith(tuple("=+-@\t\r"))]
+    assert ["=1+1", "@a"] == [each.id for each in report.results]
 
 
 async def _batch_async(service: RunningService, caller: Caller, folder: Path) -> Any:

@@ -133,7 +133,9 @@ def test_a_download_that_stays_away_is_told_after_some_tries(clock: VirtualClock
     assert (6, []) == (len(service.asked) - 2, list(tmp_path.iterdir()))
 
 
-@pytest.mark.parametrize("odd", ["a/../b c?d#é", "..", "/etc/passwd", "a\0b", "\n", "j" * 400])
+@pytest.mark.parametrize(
+    "odd", ["a/../b c?d#é", "..", "/etc/passwd", "a\0b", "\n", "j" * 400, ".bashrc", "-rf", "~"]
+)
 def test_an_id_of_any_characters_names_a_file(odd: str, run: Run, tmp_path: Path) -> None:
     """One part of every path, one file in this folder, and no traceback (R230)."""
 
@@ -149,4 +151,24 @@ def test_an_id_of_any_characters_names_a_file(odd: str, run: Run, tmp_path: Path
 
     [file] = tmp_path.iterdir()
     assert (0, f"{file.name}\n") == (code, out) and ".wav" == file.suffix, err
-    assert SOUND == file.read_bytes()
+    assert SOUND == file.read_bytes() and file.name[0] not in ".-~"
+
+
+def test_a_result_that_is_named_after_its_job_replaces_nothing(run: Run, tmp_path: Path) -> None:
+    """Whatever id the service gives, a file of that name stays; a repeated download makes no second file."""
+
+    def answer(asked: Asked) -> Reply:
+        if asked.method == "POST":
+            return Reply(202, {"id": "thesis", "state": "queued"})
+        if asked.path == f"/v1/artifacts/{ARTIFACT}/content":
+            return content()
+        return succeeded(id="thesis", kind="speech")
+
+    (tmp_path / "thesis.wav").write_bytes(b"mine")
+    with ScriptedService([answer]) as service:
+        made = run("say", "x", "--model", "m", url=service.url)
+        loaded = [run("jobs", "download", "thesis", url=service.url) for _ in range(2)]
+
+    assert [(0, "thesis-2.wav\n")] * 3 == [each[:2] for each in (made, *loaded)]
+    assert b"mine" == (tmp_path / "thesis.wav").read_bytes()
+    assert {"thesis.wav", "thesis-2.wav"} == {path.name for path in tmp_path.iterdir()}

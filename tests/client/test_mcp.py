@@ -30,6 +30,7 @@ from client.test_kills_of_the_client import ledger
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
 from servers.service import RunningService
+from tenuto_client import placing
 from tenuto_client.errors import InvalidSetting, JournalError
 from tenuto_client.journal import RETENTION_S
 from tenuto_client.session import link_to
@@ -443,13 +444,38 @@ def test_a_result_takes_no_name_that_a_file_has(tmp_path: Path) -> None:
     (tmp_path / "a-2.wav").symlink_to(outside)
 
     def place(content: bytes) -> str:
-        scratch = folder.scratch(tmp_path / "a.wav", "job")
+        scratch = placing.scratch(tmp_path / "a.wav", "job")
         scratch.write_bytes(content)
         return folder.name(folder.place(scratch, tmp_path / "a.wav"))
 
     assert ["a.wav", "a-3.wav", "a-3.wav"] == [place(b"theirs"), place(b"ours"), place(b"ours")]
     assert b"theirs" == (tmp_path / "a.wav").read_bytes() and not outside.exists()
     assert {"a.wav", "a-2.wav", "a-3.wav"} == {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            ".bashrc.wav",
+            "new\nline.wav",
+            "a\u202egnp.wav",
+            "~a.wav",
+            "below/.hidden.wav",
+            ".below/a.wav",
+            "a\t.wav",
+        ),
+        *("a\x1b[2J.wav", "a .wav/b .wav ", "\u2066a.wav"),
+    ],
+)
+def test_an_assistant_cannot_hide_or_disguise_a_file(name: str, tmp_path: Path) -> None:
+    """No new file has a leading dot or a character that is not shown; the refusal shows it escaped."""
+    for below in ("below", ".below", "a .wav"):
+        (tmp_path / below).mkdir()
+    with pytest.raises(InvalidSetting, match="cannot name a file") as refused:
+        Folder(tmp_path).target(name)
+
+    assert str(refused.value).isprintable()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

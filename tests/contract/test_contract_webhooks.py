@@ -109,7 +109,8 @@ def test_a_message_says_what_happened_and_is_signed(owner: Caller, receiver: Rec
         "metadata": {"chapter": "3"},
     }
 
-    assert {"type", "timestamp", "data"} == set(body)
+    assert {"type", "timestamp", "sequence", "data"} == set(body)
+    assert 1 == body["sequence"]
     assert ("job.succeeded", fields) == (body["type"], body["data"])
     assert (f"{job_id}_2", "/hook") == (message.id, message.path)
     assert TEXT.encode() not in message.body

@@ -15,7 +15,7 @@ from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.jobs.audit import SWEPT_WITHIN_MS
 from tenuto.jobs.audit.check import Finding
-from tenuto.jobs.audit.deep import Rehashed, rehash
+from tenuto.jobs.audit.deep import Rehashed, rehash, unreadable_jobs
 
 CONTENT = b"s" * (2 * BLOCK_BYTES) + b"end"
 
@@ -83,6 +83,24 @@ def test_a_damaged_file_is_found(stored: Stored, content: bytes | None, check: s
     assert fault.format(blob=stored.record.blob_id) == finding.seen["fault"]
     assert {artifact, stored.job_id} < set(finding.seen["used_by"].split(","))
     assert f"{stored.record.blob_id}: the bytes" in finding.summary()
+
+
+@pytest.mark.parametrize(
+    "damage", ["parameters = '{'", "parameters = '[]'", "input_artifact_ids = 'x'", "kind = 'no such kind'"]
+)
+def test_an_unfinished_job_that_cannot_be_read_is_found(broken_world: World, damage: str) -> None:
+    """Before a worker claims it; a damaged one that has ended needs nothing any more."""
+    world, caller = broken_world, broken_world.caller()
+    ended = world.running().job_id
+    jobs = [world.submit(caller, f"key {number}").job_id for number in range(3)]
+    sound = list(unreadable_jobs(world.database))
+    for job_id in (ended, jobs[1]):
+        world.run(f"update job set {damage} where id = :id", id=job_id)
+    world.run("update job set state = 'failed' where id = :id", id=ended)
+    [finding] = unreadable_jobs(world.database)
+
+    assert [] == sound
+    assert ("job_unreadable", jobs[1]) == (finding.check, finding.subject)
 
 
 @pytest.mark.parametrize("change", ["sha256 = 'x'", "block_crcs = block_crcs || '00000000'"])

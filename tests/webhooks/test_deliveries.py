@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from servers.processes import until
-from servers.receiver import Receiver
+from servers.receiver import Message, Receiver, plainly
 from servers.rig import Rig
 from servers.world import METERED, World, wait_until_somebody_waits
 from tenuto.accounts.restrictions import Caller
@@ -21,10 +21,10 @@ from tenuto.db.sql import statements
 from tenuto.errors import InvalidRequest, NotFound
 from tenuto.features.webhooks import operations as webhooks
 from tenuto.features.webhooks import rules, sending
-from tenuto.features.webhooks.operations import Outgoing
-from tenuto.features.webhooks.rows import DueRow
+from tenuto.features.webhooks.operations import Outcome, Outgoing
 from tenuto.features.webhooks.rules import HOUR_MS
-from tenuto.features.webhooks.sender import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT, WebhookSender
+from tenuto.features.webhooks.sender import WebhookSender
+from tenuto.features.webhooks.senders import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT
 from tenuto.features.webhooks.sending import Answer
 
 EVENTS = ["job.succeeded", "job.failed", "job.recovery_required"]
@@ -60,8 +60,12 @@ def sent_a_test(world: World, caller: Caller, webhook_id: str) -> None:
 
 
 def make(world: World, sender: str = SENDER) -> tuple[int, bool]:
-    """Make the messages of what has happened."""
-    return world.write(lambda tx: webhooks.make_deliveries(tx, world.ids, sender, now_ms=world.now_ms))
+    """Make the messages of what has happened; returns of how many events, and whether it may."""
+    made, count, is_sender = world.write(
+        lambda tx: webhooks.make_deliveries(tx, world.ids, sender, now_ms=world.now_ms)
+    )
+    world.write(lambda tx: webhooks.end_surplus(tx, made, now_ms=world.now_ms))
+    return count, is_sender
 
 
 def sender_of(rig: Rig) -> WebhookSender:
@@ -76,11 +80,15 @@ def become_sender(world: World, sender: str = SENDER) -> None:
 
 
 def due(world: World, limit: int = 200) -> list[Outgoing]:
-    """What would be sent now, four messages of an account at most."""
+    """What would be sent now first to each webhook, to eight of an account at most."""
 
     def look(tx: Any) -> list[Outgoing]:
         chosen = webhooks.due(tx, of_account=SENDERS_OF_ACCOUNT, limit=limit, now_ms=world.now_ms)
-        return webhooks.outgoing(tx, chosen, now_ms=world.now_ms)
+        return [
+            outgoing
+            for one in chosen
+            for outgoing in webhooks.outgoing(tx, one.webhook_id, limit=1, now_ms=world.now_ms)
+        ]
 
     return world.read(look)
 
@@ -88,7 +96,8 @@ def due(world: World, limit: int = 200) -> list[Outgoing]:
 def answer(world: World, outgoing: Outgoing, status: int | None) -> str | None:
     """What the server says to a message, recorded."""
     error = None if status else "no answer in time"
-    return world.write(lambda tx: webhooks.record(tx, outgoing, Answer(status, error), now_ms=world.now_ms))
+    outcome = Outcome(outgoing, Answer(status, error), world.now_ms)
+    return world.write(lambda tx: webhooks.record(tx, [outcome])).get(outgoing.webhook_id)
 
 
 def test_three_days_of_failures_disable_a_webhook_and_say_so(world: World) -> None:
@@ -452,7 +461,7 @@ def test_a_removed_webhook_is_gone_at_once_and_its_rows_follow(
 
 
 def test_accounts_are_due_in_turns(world: World) -> None:
-    """An account has twenty webhooks; four messages of it are due, behind the first of every other."""
+    """An account has twenty webhooks; eight of them are due, behind the first of every other account."""
     caller, other = world.caller(), world.caller()
     ids = [made(world, caller) for _ in range(rules.MAX_WEBHOOKS)]
     with pytest.raises(InvalidRequest):
@@ -464,7 +473,7 @@ def test_accounts_are_due_in_turns(world: World) -> None:
     sent_a_test(world, other, theirs)
     waiting = [outgoing.webhook_id for outgoing in due(world)]
 
-    assert 5 == len(set(waiting)) == len(waiting)
+    assert SENDERS_OF_ACCOUNT + 1 == len(set(waiting)) == len(waiting)
     assert theirs == waiting[1]
     assert theirs in [outgoing.webhook_id for outgoing in due(world, limit=2)]
 
@@ -487,28 +496,28 @@ def hang_everywhere(world: World, owners: list[Caller], ids: dict[str, list[str]
 def test_servers_of_fifty_accounts_that_hang_hold_up_nobody(
     world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch, answers_first: bool
 ) -> None:
-    """Five webhooks each, whose servers never answer, or answer once and then hang: the first message of a
+    """Eight webhooks each, whose servers never answer, or answer once and then hang: the first message of a
     new account goes out, and so do those of a webhook that has been sent one.
     """
     monkeypatch.setattr(sending, "TIMEOUT_S", 120.0)
     may_answer, sound = threading.Event(), Receiver()
     hanging = Receiver(lambda *_: void(may_answer.wait(120)))
     owners, victim = [world.caller() for _ in range(50)], world.caller()
-    ids = {one.account_id: [made(world, one, hanging.url) for _ in range(5)] for one in owners}
+    ids = {one.account_id: [made(world, one, hanging.url) for _ in range(8)] for one in owners}
     if answers_first:
         hang_everywhere(world, owners, ids)
         while waiting := due(world):
             world.write(
-                lambda tx, waiting=waiting: [  # type: ignore[misc]
-                    webhooks.record(tx, one, Answer(204), now_ms=world.now_ms) for one in waiting
-                ]
+                lambda tx, waiting=waiting: webhooks.record(  # type: ignore[misc]
+                    tx, [Outcome(one, Answer(204), world.now_ms) for one in waiting]
+                )
             )
-        assert 250 == world.row("select count(*) as n from webhook where is_sound = 1")["n"]
+        assert 400 == world.row("select count(*) as n from webhook where is_sound = 1")["n"]
     sender = sender_of(rig)
     sender.start()
     for some, most in ((owners[:4], SENDERS_IN_COMMON), (owners[4:], SENDERS_IN_COMMON + 46)):
         hang_everywhere(world, some, ids)
-        until(lambda most=most: len(sender._on_the_way) == most, 60, f"{most} are on their way")  # type: ignore[misc]
+        until(lambda most=most: len(sender.senders.in_progress) == most, 60, f"{most} are on their way")  # type: ignore[misc]
     webhook_id, took_s = made(world, victim, sound.url), []
     for number in range(1, 4):
         began = time.monotonic()
@@ -528,21 +537,23 @@ def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
     world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The look still sees it as due after its failure was recorded: it is not sent again at once."""
-    may_answer, looked, look = threading.Event(), threading.Event(), webhooks.due
+    may_answer, looked, look = threading.Event(), threading.Event(), webhooks.outgoing
     failing, sound = Receiver(lambda *_: void(may_answer.wait(60))), Receiver()
     sender = sender_of(rig)
 
-    def look_long(tx: Any, **limits: int) -> list[DueRow]:
-        found = look(tx, **limits)
+    def look_long(tx: Any, webhook_id: str, **limits: int) -> list[Outgoing]:
+        found = look(tx, webhook_id, **limits)
         if failing.messages and not looked.is_set():
             may_answer.set()
-            until(lambda: not sender._on_the_way, 60, "the message has failed")
+            until(lambda: not sender.senders.in_progress, 60, "the message has failed")
             looked.set()
         return found
 
-    monkeypatch.setattr(webhooks, "due", look_long)
+    monkeypatch.setattr(webhooks, "outgoing", look_long)
     caller = world.caller()
     sent_a_test(world, caller, made(world, caller, failing.url))
+    # Another thread may look for messages only for such a webhook.
+    world.run("update webhook set is_sound = 1")
     sender.start()
     assert looked.wait(60)
     sent_a_test(world, caller, made(world, caller, sound.url))
@@ -552,6 +563,106 @@ def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
     sound.close()
 
     assert 1 == len(failing.messages)
+
+
+def test_messages_are_sent_side_by_side_and_numbered(world: World, rig: Rig) -> None:
+    """A server that answered once is sent several at a time, over connections that stay open. Each says which
+    one it is; what is missing between two is known to be missing."""
+    caller, together = world.caller(), threading.Barrier(SENDERS_OF_ACCOUNT)
+    connections, first = set[object](), threading.Event()
+
+    def answering(handler: Any, message: Message) -> None:
+        connections.add(handler.client_address)
+        if first.is_set() and len(receiver.messages) <= 1 + SENDERS_OF_ACCOUNT:
+            together.wait(60)
+        plainly(204)(handler, message)
+        first.set()
+
+    receiver = Receiver(answering)
+    webhook_id = made(world, caller, receiver.url)
+    sent_a_test(world, caller, webhook_id)
+    sender = sender_of(rig)
+    sender.start()
+    until(lambda: world.row("select is_sound from webhook")["is_sound"] == 1, 60, "it has answered")
+
+    def many(tx: Any) -> None:
+        for _ in range(98):
+            delivery_id = world.ids.new("delivery")
+            webhooks.test(tx, caller, webhook_id, delivery_id=delivery_id, now_ms=world.now_ms)
+
+    world.write(many)
+    messages = receiver.wait(99)
+    until(lambda: not sender.senders.in_progress, 60, "all are recorded")
+    sender.stop()
+    receiver.close()
+    listed, _ = world.read(lambda tx: webhooks.deliveries(tx, caller, webhook_id, after=None, limit=200))
+    sequences = [json.loads(message.body)["sequence"] for message in messages]
+
+    assert list(range(1, 100)) == sorted(sequences)
+    assert {"delivered"} == {one.state for one in listed}
+    assert list(range(99, 0, -1)) == [one.sequence for one in listed]
+    assert len(connections) < 50
+
+
+def test_an_outcome_that_cannot_be_recorded_costs_no_other_its_record(world: World, rig: Rig) -> None:
+    """Nor is its message sent again all the time; P14."""
+    caller, receiver = world.caller(), Receiver()
+    webhook_id = made(world, caller, receiver.url)
+    for _ in range(5):
+        sent_a_test(world, caller, webhook_id)
+    stubborn = due(world)[0].delivery_id
+    if world.database.dialect == "sqlite":
+        refusal = f"""create trigger stubborn before update on webhook_delivery when old.id = '{stubborn}'
+                      begin select raise(abort, 'no'); end"""
+    else:
+        refusal = f"""alter table webhook_delivery add constraint stubborn
+                      check (id <> '{stubborn}' or attempts = 0)"""
+    world.run(refusal)
+    sender = sender_of(rig)
+    sender.start()
+
+    def states() -> list[str]:
+        listed, _ = world.read(lambda tx: webhooks.deliveries(tx, caller, webhook_id, after=None, limit=9))
+        return [one.state for one in listed]
+
+    until(lambda: states() == ["delivered"] * 4 + ["pending"], 60, "the others are recorded")
+    sent_a_test(world, caller, webhook_id)
+    until(lambda: states()[0] == "delivered", 60, "a later one is recorded")
+    sender.stop()
+    receiver.close()
+
+    assert 6 == len(receiver.messages)
+
+
+def test_a_number_is_not_used_twice_and_none_is_left_out(world: World) -> None:
+    """However the messages were made, and however often a page of events is read."""
+    caller, other = world.caller(), world.caller()
+    mine, theirs = made(world, caller), made(world, other)
+    become_sender(world)
+    for number in range(3):
+        for one in (caller, other):
+            world.submit(one, f"key {number}")
+            claim = world.claim()
+            assert claim is not None
+            world.finish(claim.attempt_id)
+        while make(world)[0]:
+            pass
+        sent_a_test(world, caller, mine)
+        world.run("update webhook_sender set position = 0, job_id = '', sequence = 0")
+        world.run("update webhook set since_position = 0")
+    numbers = [
+        [
+            row["sequence"]
+            for row in world.read(
+                lambda tx, one=webhook_id: tx.all(  # type: ignore[misc]
+                    "select sequence from webhook_delivery where webhook_id = :id order by sequence", id=one
+                )
+            )
+        ]
+        for webhook_id in (mine, theirs)
+    ]
+
+    assert [[1, 2, 3, 4, 5, 6], [1, 2, 3]] == numbers
 
 
 def rows(world: World) -> int:
@@ -612,7 +723,7 @@ def test_a_change_of_something_else_enables_nothing(world: World) -> None:
     [outgoing] = due(world)
     during(
         world,
-        lambda tx: webhooks.record(tx, outgoing, Answer(410, None), now_ms=world.now_ms),
+        lambda tx: webhooks.record(tx, [Outcome(outgoing, Answer(410), world.now_ms)]),
         lambda tx: webhooks.change(tx, caller, webhook_id, {"description": "new"}),
     )
     shown = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
@@ -634,7 +745,7 @@ def test_an_earlier_url_that_is_gone_disables_nothing(world: World) -> None:
     during(
         world,
         lambda tx: webhooks.change(tx, caller, webhook_id, {"url": "https://new.example/"}),
-        lambda tx: webhooks.record(tx, outgoing, Answer(410, None), now_ms=world.now_ms),
+        lambda tx: webhooks.record(tx, [Outcome(outgoing, Answer(410), world.now_ms)]),
     )
     shown = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
 

@@ -14,7 +14,17 @@ PRIVATE = (
     *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1"),
     *("224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1", "ff02::1", "::ffff:127.0.0.1"),
     *("64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0", "fec0::1", "64:ff9b:1::a00:1"),
-    *("::ffff:0:10.0.0.1", "::10.0.0.1", "192.0.0.192"),
+    *(
+        "::ffff:0:10.0.0.1",
+        "::10.0.0.1",
+        "192.0.0.192",
+        "3fff::1",
+        "5f00::1",
+        "100::1",
+        "2001:db8::1",
+        "2001:2::1",
+    ),
+    *("4000::1", "192.88.99.1", "198.18.0.1", "203.0.113.1", "240.0.0.1", "2002:a00:1::", "64:ff9b::a00:1"),
 )
 
 
@@ -22,6 +32,16 @@ PRIVATE = (
 def test_an_address_of_a_private_network_is_not_public(address: str) -> None:
     """Also one inside another: mapped, translated (NAT64) and tunnelled (6to4) ones."""
     assert not rules.is_public_address(address)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "[::1]", "[fe80::1%25eth0]", "printer", "a.local", "127.1", "a_b"]
+)
+def test_where_every_server_is_allowed_a_host_is_an_address_or_a_name(host: str) -> None:
+    """What is neither is refused there, too."""
+    assert rules.url_fault(f"http://{host}:8080/", is_public=False) is None
+    for wrong in ("%31%32%37.0.0.1", ".com", "a..b", "a%00", "[1]"):
+        assert rules.url_fault(f"http://{wrong}/", is_public=False) is not None, wrong
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
@@ -34,14 +54,56 @@ def test_an_address_of_the_internet_is_public(address: str) -> None:
     "host",
     [
         *("localhost", "a.localhost", "printer", "2130706433", "0x7f.1", "127.1", "127.0.0.1", "[::1]"),
-        "a.local",
+        *(
+            "a.local",
+            "a.localhost.",
+            "0177.0.0.1",
+            "0x7f000001",
+            "1.1.1.0x7f",
+            "127.0.0.1.",
+            "a.127",
+            "a.home.arpa",
+        ),
+        *(
+            "%31%32%37.0.0.1",
+            "a%2eb.example",
+            "127.0.0.1%00.a.example",
+            "a.example%20",
+            ".com",
+            "a..example",
+            ".",
+        ),
+        *(
+            "a.example..",
+            "-a.example",
+            "a-.example",
+            f"{'a' * 64}.example",
+            f"{'a.' * 127}example",
+            "a!b.example",
+        ),
+        *(
+            "[3fff::1]",
+            "[5f00::1]",
+            "[fe80::1%25eth0]",
+            "[2606:4700::1111%25eth0]",
+            "[::ffff:10.0.0.1]",
+            "[v1.a]",
+        ),
     ],
 )
 def test_a_private_host_is_refused_when_it_is_named(host: str) -> None:
     """In every spelling that a resolver would take for one; http is refused, too."""
     assert rules.url_fault(f"https://{host}/", is_public=True) is not None
     assert rules.url_fault("http://a.example/", is_public=True) is not None
-    assert rules.url_fault("https://a.example/", is_public=True) is None
+    for name in (
+        "a.example",
+        "xn--bcher-kva.example",
+        "a_b.example.",
+        "8.8.8.8",
+        "[2606:4700::1111]",
+        "a.example:8",
+    ):
+        assert rules.url_fault(f"https://{name}/", is_public=True) is None, name
 
 
 def test_a_name_that_leads_to_a_private_address_is_not_connected_to() -> None:
@@ -216,3 +278,65 @@ def test_no_more_of_an_answer_is_read_than_is_allowed(head: bytes, piece: bytes,
 
     assert status == answer.status
     assert sent_bytes < 16 << 20
+
+
+@pytest.mark.parametrize(
+    ("pieces", "status"),
+    [
+        ([b"HTTP/1.1 200 OK"], None),
+        ([b"HTTP/1.1 200"], None),
+        ([b"HTTP/1.1 200 OK\r\n"], None),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"], None),
+        ([b"HTTP/1.1 200 OK\r\nContent-Le"], None),
+        ([b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"], None),
+        ([b"HTTP/1.1 200 OK\r\n", b"a: b\r\n" * 50, b"c: " + b"d" * (16 << 10)], None),
+        ([], None),
+        ([b"HTTP/1.1 200 OK\r\n\r\n"], 200),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbro"], 200),
+    ],
+)
+def test_an_answer_counts_once_its_head_is_whole(pieces: list[bytes], status: int | None) -> None:
+    """One that breaks off before is a failure, and the message is sent again."""
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(1 << 16)
+            connection.sendall(b"".join(pieces))
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, args=(server,))
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        got = sending.send(url, {}, b"{}", is_public=False, now_s=0)
+        thread.join()
+
+    assert status == got.status
+    assert (got.error is None) == (status is not None)
+
+
+def test_a_connection_that_the_server_closed_costs_no_attempt() -> None:
+    """It is kept for the next message; once the server closes it, silently or not, a new one is made."""
+    heads: list[list[bytes]] = [[b""], [b"", b"Connection: close\r\n"], [b""]]
+
+    def serve(server: socket.socket) -> None:
+        while heads:
+            connection, _ = server.accept()
+            with connection:
+                for head in heads.pop(0):
+                    read = b""
+                    while not read.endswith(b"{}"):
+                        read += connection.recv(1 << 16)
+                    connection.sendall(b"HTTP/1.1 204 No Content\r\n" + head + b"\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        connection = sending.Connection(is_public=False)
+        statuses = [connection.send(url, {}, b"{}", now_s=0).status for _ in range(4)]
+        connection.close()
+        thread.join(30)
+
+    assert [204] * 4 == statuses
+    assert [] == heads

@@ -493,7 +493,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Read the balance */
+        /**
+         * Read the balance
+         * @description Of the whole account, also with a key that is restricted to models.
+         */
         get: operations["readBalance"];
         put?: never;
         post?: never;
@@ -513,6 +516,8 @@ export interface paths {
         /**
          * List the ledger
          * @description Newest first. Every job has a line for its hold and, once it is finished, one for its charge or release, even if the amount is 0.
+         *     The ledger is that of the whole account: a key that is restricted to models also reads the lines of other models' jobs, with
+         *     their ids and amounts, but not those jobs.
          */
         get: operations["listLedger"];
         put?: never;
@@ -582,7 +587,9 @@ export interface paths {
         put?: never;
         /**
          * Make a webhook
-         * @description From now on, the events that it names are sent to the URL, signed as the Standard Webhooks specification describes. An account may have at most 20.
+         * @description From now on, the events that it names are sent to the URL, signed as the Standard Webhooks specification describes. An account
+         *     may have at most 20. One made by a key that is restricted to models reports jobs of those models only; `balance.low` is about
+         *     the whole account.
          */
         post: operations["createWebhook"];
         delete?: never;
@@ -1004,7 +1011,29 @@ export interface paths {
         trace?: never;
     };
 }
-export type webhooks = Record<string, never>;
+export interface webhooks {
+    message: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Receive a message
+         * @description Sent to the URL of a webhook, several at a time and in no promised order. Answer with any 2xx status within 15 seconds.
+         *     The same message may come again, with the same `webhook-id` and the same body.
+         */
+        post: operations["receiveMessage"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
 export interface components {
     schemas: {
         /** @description A field that is null counts as left out. */
@@ -1517,6 +1546,26 @@ export interface components {
             /** @description Why there was none, or why it is not sent. */
             error: string | null;
             created_at: components["schemas"]["Moment"];
+            /** @description The `sequence` in the message. Null: it was made before messages had one. */
+            sequence: number | null;
+        };
+        /** @description What a webhook is sent, signed as the Standard Webhooks specification describes. */
+        WebhookMessage: {
+            /** @enum {string} */
+            type: "job.succeeded" | "job.failed" | "job.cancelled" | "job.recovery_required" | "balance.low" | "webhook.test";
+            /**
+             * Format: date-time
+             * @description When the event happened.
+             */
+            timestamp: string;
+            /**
+             * @description The number of the message among all that were made for this webhook, without gaps. Messages may arrive in any
+             *     order: of two about the same thing, the higher number is the newer one. A number that does not come in three
+             *     days belongs to a message that failed: `GET /v1/webhooks/{webhook_id}/deliveries` lists it.
+             */
+            sequence: number;
+            /** @description Of a job, `job_id`, `state`, `kind`, `model` and `metadata`; of `balance.low`, `available` and `currency`; of a test, nothing. */
+            data: Record<string, never>;
         };
         /** @description An event as its followers receive it; never what was asked for or made. */
         LiveEvent: {
@@ -4473,6 +4522,35 @@ export interface operations {
                 };
             };
             503: components["responses"]["Unavailable"];
+        };
+    };
+    receiveMessage: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description The id of the message. */
+                "webhook-id": string;
+                /** @description When it was sent. */
+                "webhook-timestamp": number;
+                /** @description One or two signatures, `v1,…`, with a space between them. */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WebhookMessage"];
+            };
+        };
+        responses: {
+            /** @description The message was received. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
         };
     };
 }

@@ -108,7 +108,7 @@ const MOST_OF_TITLE = 80
 
 /** How a result is called on the reader's disk: by the title of its job where it has one, and never like another's. */
 export function fileName(job: Job, artifact: Artifact): string {
-  const title = (job.title ?? '').replace(/[\\/:*?"<>|\p{Cc}\p{Cs}]/gu, ' ').replace(/^[\s.]+|\s+$/g, '')
+  const title = (job.title ?? '').replace(/[\\/:*?"<>|\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, ' ').replace(/^[\s.]+|\s+$/g, '')
   const short = [...title].slice(0, MOST_OF_TITLE).join('')
   const id = job.id.replace(/^job_/, '')
   return `${short ? `${short} ${id.slice(-8)}` : job.id}.${ENDINGS[artifact.media_type] ?? 'bin'}`

@@ -1,16 +1,15 @@
 """Batches: many lines, each made into one job and one file exactly once, however often it is interrupted.
 
 The folder is the batch. It holds the results, `report.csv`, and a journal that records the exact request of a
-line before it is sent, its job's id as soon as it is known, and its end once its file is complete. The
+line before it is sent, its job's id as soon as it is known, and its end once its file is complete. Only files
+whose content the journal knows are ever replaced. The
 idempotency key is derived from the batch and the line, so that no run can submit a line twice. Flows that
 `drive` runs.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 import math
 import uuid
@@ -20,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tenuto_client import audio, downloads, following, pacing, reads, results
+from tenuto_client import audio, downloads, following, pacing, placing, reads, results, tables
 from tenuto_client.errors import (
     AuthenticationFailed,
     Erased,
@@ -125,6 +124,19 @@ class _Book:
         """The step that replaces what is recorded about a line."""
         return Do(lambda: self.entry.note(**{name: record}))
 
+    def written(self, name: str) -> list[str]:
+        """The SHA-256 of what the batch may have written under a name, newest last."""
+        sha256s: list[str] = self.entry.facts.get(f"written {name}") or []
+        return sha256s
+
+    def place(self, scratch: Path, name: str, sha256: str) -> Path:
+        """Give a complete file this name in the folder, or a numbered one if another's file has it."""
+        own = self.written(name)
+        if sha256 not in own:
+            # Before it is there, so that it is known whenever the batch is cut off.
+            self.entry.note(**{f"written {name}": [*own[-1:], sha256]})
+        return placing.place(scratch, self.plan.folder / name, own=self.written(name))
+
     def finish(self, line: Line, result: LineResult) -> None:
         """Record the result of a line."""
         self.results[line.number] = result
@@ -137,24 +149,14 @@ class _Book:
             self.results.get(line.number) or LineResult(line.number, line.id, error=line.error)
             for line in self.plan.lines
         )
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for each in outcomes:
-            writer.writerow(
-                (
-                    each.number,
-                    each.id,
-                    each.state,
-                    each.file,
-                    each.sha256,
-                    each.charged,
-                    each.error,
-                    each.job_id,
-                )
-            )
-        path = self.plan.folder / REPORT
-        downloads.write(path, text.getvalue().encode("utf-8", "replace"))
+        rows = (
+            (each.number, each.id, each.state, each.file, each.sha256, each.charged, each.error, each.job_id)
+            for each in outcomes
+        )
+        content = tables.written([COLUMNS, *rows]).encode("utf-8", "replace")
+        scratch = placing.scratch(self.plan.folder / REPORT, self.entry.key)
+        downloads.write(scratch, content)
+        path = self.place(scratch, REPORT, hashlib.sha256(content).hexdigest())
         return BatchReport(path, outcomes)
 
 
@@ -305,8 +307,8 @@ class _Run:
                 self._finish(task, record["state"], error=record["error"], job_id=record["job"])
                 return True
             yield self.book.note(task.name, tries=record.get("tries", 0) + 1)
-        elif record.get("file") == self._path(line).name:
-            size_bytes: int = yield Do(lambda: _size(self._path(line)))
+        elif record.get("wanted") == self._path(line).name:
+            size_bytes: int = yield Do(lambda: _size(self.plan.folder / record["file"]))
             if size_bytes == record["size_bytes"]:
                 self._finish_well(task, record)
                 return True
@@ -401,16 +403,23 @@ class _Run:
         assert task.reading is not None
         operation, line, path = task.reading.operation, task.line, self._path(task.line)
         artifact = following.result_of(operation, line.kind)
-        yield Do(lambda: downloads.remove_partials(path, operation.id))
+        scratch = placing.scratch(path, operation.id)
+        yield Do(lambda: downloads.remove_partials(scratch, operation.id))
         saved = yield from results.save(
-            self.link, artifact, path, kind=line.kind, form=self._form(line), job_id=operation.id
+            self.link, artifact, scratch, kind=line.kind, form=self._form(line), job_id=operation.id
         )
         self._note_answer()
+        placed: Path = yield Do(lambda: self.book.place(scratch, path.name, saved.sha256))
         charged = operation.billing.charged if operation.billing else None
-        record = {"job": operation.id, "state": operation.state, "file": path.name, "charged": charged}
+        record = {"job": operation.id, "state": operation.state, "file": placed.name, "charged": charged}
         tries = self.book.record(task.name).get("tries", 0)
         yield self.book.note(
-            task.name, tries=tries, size_bytes=saved.size_bytes, sha256=saved.sha256, **record
+            task.name,
+            tries=tries,
+            wanted=path.name,
+            size_bytes=saved.size_bytes,
+            sha256=saved.sha256,
+            **record,
         )
         self._finish_well(task, self.book.record(task.name))
 

@@ -261,8 +261,11 @@ class BackgroundWriter:
 
 
 def file_name(job_id: str) -> str:
-    """An id as part of a file name: URL-encoded, or hashed if that is too long."""
+    """An id as the beginning of a file name: URL-encoded, or hashed if that is too long."""
     quoted = quote(utf8(job_id), safe="")
+    if quoted[:1] in (".", "-", "~"):
+        # Neither hidden nor an option of a command.
+        quoted = f"%{ord(quoted[0]):02X}{quoted[1:]}"
     return quoted if len(quoted) <= MAX_NAME else hashlib.sha256(utf8(job_id)).hexdigest()
 
 

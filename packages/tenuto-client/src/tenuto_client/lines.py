@@ -34,6 +34,10 @@ MAX_ID_BYTES = 150
 """Short enough to be a file name even with what a download adds to it."""
 _NOT_IN_A_NAME = frozenset('/\\<>:"|?*')
 """Characters that some file system refuses."""
+_DEVICES = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10)))
+)
+"""Names that are no files on Windows, whatever follows their first dot."""
 
 Source = str | Path | Iterable[Mapping[str, Any]]
 """A CSV or JSON Lines file, or the lines themselves."""
@@ -225,6 +229,7 @@ def _check_id(name: str) -> None:
     if not name:
         raise ValueError("has no id; give it one, which also names its file")
     is_bad = not _NOT_IN_A_NAME.isdisjoint(name) or not name.isprintable() or name[0] in ".~"
+    is_bad |= name.partition(".")[0].strip().lower() in _DEVICES
     if is_bad or len(name.encode("utf-8", "replace")) > MAX_ID_BYTES:
         raise ValueError(
             f"the id {name[:60]!r} cannot name a file: use up to {MAX_ID_BYTES} bytes of letters, digits, "

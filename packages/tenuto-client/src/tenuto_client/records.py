@@ -263,6 +263,8 @@ class WebhookDelivery:
     status: int | None = None
     error: str | None = None
     created_at: int | None = None
+    sequence: int | None = None
+    """The number in the message: messages to a webhook are numbered without gaps, and come in any order."""
 
 
 _INSIDE: dict[str, Callable[[Any], Any]] = {

@@ -6,19 +6,14 @@ existing file is overwritten: a result is linked to its name, which fails if som
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import os
 from pathlib import Path
 
+from tenuto_client import placing
 from tenuto_client.errors import InvalidSetting
 
 OWN = ".tenuto"
 """The folder's own folder, for the journal: no tool reads or writes there."""
-MOST_NAMES = 1000
-"""How many numbered names are tried for a file whose name was taken in the meantime."""
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""How a file system without hard links refuses one."""
 
 
 class Folder:
@@ -49,6 +44,7 @@ class Folder:
         path = self._inside(name)
         if path.is_dir() or name.endswith(("/", os.sep)):
             raise InvalidSetting(f"{name} is a folder; name a file in it")
+        _check_name(name, path.relative_to(self.root))
         if not path.parent.is_dir():
             raise InvalidSetting(f"{name}: no such folder in {self.root}")
         if not os.access(path.parent, os.W_OK):
@@ -59,25 +55,9 @@ class Folder:
         """The path as tools name it."""
         return path.relative_to(self.root).as_posix()
 
-    def scratch(self, target: Path, job_id: str) -> Path:
-        """A hidden file beside the target, for what is not complete."""
-        return target.with_name(f".{hashlib.sha256(job_id.encode()).hexdigest()[:16]}.tenuto{target.suffix}")
-
     def place(self, scratch: Path, target: Path) -> Path:
-        """Give a complete file its name, or a numbered one if another file has it. Raises OSError.
-
-        A file of that name with the same content is taken for this one: an earlier run placed it.
-        """
-        target = self.target(self.name(target))
-        for path in (target, *(_numbered(target, number) for number in range(2, MOST_NAMES))):
-            try:
-                _link(scratch, path)
-            except FileExistsError:
-                if _sha256(path) != _sha256(scratch):
-                    continue
-                scratch.unlink(missing_ok=True)
-            return path
-        raise OSError(errno.EEXIST, "too many files have this name", str(target))
+        """Give a complete file its name, or a numbered one. Raises InvalidSetting, OSError."""
+        return placing.place(scratch, self.target(self.name(target)))
 
     def _inside(self, name: str) -> Path:
         """The resolved path of a name. Raises InvalidSetting if it is outside."""
@@ -92,31 +72,10 @@ class Folder:
         return path
 
 
-def _numbered(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.stem}-{number}{path.suffix}")
-
-
-def _link(scratch: Path, path: Path) -> None:
-    """Raises FileExistsError if there is something of that name."""
-    try:
-        os.link(scratch, path)
-    except FileExistsError:
-        raise
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        scratch.replace(path)
-        return
-    scratch.unlink()
-
-
-def _sha256(path: Path) -> str | None:
-    """None for what is not a readable file."""
-    try:
-        if path.is_symlink() or not path.is_file():
-            return None
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
+def _check_name(name: str, path: Path) -> None:
+    """Raises InvalidSetting for a new file that would be hidden, or whose name nobody could read."""
+    if not name.isprintable() or any(part[0] in ".~" or part[-1] == " " for part in path.parts):
+        raise InvalidSetting(
+            f"{name!a} cannot name a file: use letters, digits, spaces, dots, hyphens and underscores, "
+            "without a dot at the beginning of a name"
+        )

@@ -16,7 +16,7 @@ from typing import Any
 
 from mcp_types import CallToolResult, ContentBlock
 
-from tenuto_client import audio, downloads, following, results, submission, transcripts
+from tenuto_client import audio, downloads, following, placing, results, submission, transcripts
 from tenuto_client.errors import InvalidSetting, JobError, JournalError
 from tenuto_client.exchange import Link
 from tenuto_client.journal import FINAL_WITHOUT_RESULT, SUFFIX, Entry, Journal
@@ -279,7 +279,7 @@ class LocalDesk:
         target = self.folder.root / (
             order.output or downloads.file_name(operation.id) + results.suffix_of(form)
         )
-        scratch = self.folder.scratch(target, operation.id)
+        scratch = placing.scratch(target, operation.id)
         downloads.remove_partials(scratch, operation.id)
         flow = results.save(
             self.service.session.link, artifact, scratch, kind=order.kind, form=form, job_id=operation.id
@@ -310,7 +310,7 @@ class LocalDesk:
         if path.stat().st_size <= answers.PREVIEW_BYTES:
             return answers.image(path.read_bytes(), order.form)
         artifact = following.result_of(operation, order.kind)
-        scratch = self.folder.scratch(path.with_suffix(".preview"), operation.id)
+        scratch = placing.scratch(path.with_suffix(".preview"), operation.id)
         flow = results.save(
             self.service.session.link, artifact, scratch, kind="image", form="webp", job_id=operation.id
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto_client.commands.console import Console
-from tenuto_client.commands.parser import Parser, add_work, between, checked
+from tenuto_client.commands.parser import Parser, add_force, add_work, between, checked
 from tenuto_client.commands.words import t
 from tenuto_client.errors import AudioError, InvalidSetting
 from tenuto_client.paths import expanded
@@ -69,7 +69,7 @@ def _add_transcribe(parser: Parser) -> None:
     )
     group = parser.add_argument_group(t("result"))
     group.add_argument("-o", "--output", metavar="FILE", help=t("the output file (default: stdout)"))
-    _add_force(group)
+    add_force(group)
     group.add_argument(
         "--to", choices=FORMS, help=t("the format (default: by the suffix of -o FILE, else txt)")
     )
@@ -84,12 +84,8 @@ def _add_output(parser: Parser) -> argparse._ArgumentGroup:
     group = parser.add_argument_group(t("result"))
     help_text = t("the output file; - for stdout (default: named after the job)")
     group.add_argument("-o", "--output", metavar="FILE", help=help_text)
-    _add_force(group)
+    add_force(group)
     return group
-
-
-def _add_force(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--force", action="store_true", help=t("replace an existing file without asking"))
 
 
 def _say(options: argparse.Namespace, console: Console) -> int:

@@ -8,9 +8,9 @@ import math
 import shlex
 from pathlib import Path
 
-from tenuto_client import downloads, following, pacing, reads, results
+from tenuto_client import downloads, following, pacing, placing, reads, results
 from tenuto_client.commands.console import WORK_RETRIES, Console, moment
-from tenuto_client.commands.parser import Parser, between, checked
+from tenuto_client.commands.parser import Parser, add_force, between, checked
 from tenuto_client.commands.words import t
 from tenuto_client.records import Operation
 from tenuto_client.submission import Reading
@@ -52,6 +52,7 @@ def add(parser: Parser, verb: str) -> None:
         metavar="FILE",
         help=t("the output file; - for stdout (default: named after the job)"),
     )
+    add_force(download)
     for command in (listing, get, wait, download, cancel):
         command.common()
 
@@ -174,11 +175,13 @@ def _wait(options: argparse.Namespace, console: Console) -> int:
 def _download(options: argparse.Namespace, console: Console) -> int:
     from tenuto_client.commands import work
 
+    work.ask_before_replacing(console, options)
     console.options.continuation = f"tenuto jobs download {shlex.quote(options.job)} -o FILE"
     reading = _wait_for(options.job, console, pacing.GIVE_UP_S)
     artifact = following.result_of(reading.operation)
     suffix = work.SUFFIXES.get(reading.operation.kind or "", "")
-    name = options.output or f"{downloads.file_name(reading.operation.id)}{suffix}"
+    whole = Path(f"{downloads.file_name(reading.operation.id)}{suffix}").absolute()
+    name = options.output or str(placing.scratch(whole, reading.operation.id))
     if name == work.STDOUT:
         work.put(name, console.run(downloads.load(console.link, artifact)))
         return 0
@@ -193,7 +196,8 @@ def _download(options: argparse.Namespace, console: Console) -> int:
         )
     )
     console.progress.clear()
-    work.report(console, reading.operation, str(path))
+    # Only a file that the user named is replaced.
+    work.report(console, reading.operation, str(path if options.output else placing.place(path, whole)))
     return 0
 
 

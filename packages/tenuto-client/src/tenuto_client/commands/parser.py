@@ -143,6 +143,11 @@ def parameter(text: str) -> tuple[str, Any]:
         return name, value
 
 
+def add_force(parser: argparse._ActionsContainer) -> None:
+    """The option that replaces a file without asking."""
+    parser.add_argument("--force", action="store_true", help=t("replace an existing file without asking"))
+
+
 def add_work(parser: Parser, document: str) -> None:
     """Add the options of every command that submits a job."""
     group = parser.add_argument_group(t("job"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tenuto_client import downloads, reads
 from tenuto_client.commands.console import Console
-from tenuto_client.commands.parser import Parser
+from tenuto_client.commands.parser import Parser, add_force
 from tenuto_client.commands.words import t
 from tenuto_client.errors import InvalidSetting
 from tenuto_client.records import Voice
@@ -30,6 +30,7 @@ def add(parser: Parser, verb: str) -> None:
     new.add_argument("--name", metavar="NAME", help=t("the name of the voice (default: the file name)"))
     get = parser.add_verb("show", "Show a voice, or save its recording.", "get")
     get.add_argument("-o", "--output", metavar="FILE", help=t("save the recording in this file"))
+    add_force(get)
     play = parser.add_verb("play", "Play the recording of a voice.")
     rename = parser.add_verb("rename", "Rename one of your own voices.")
     rm = parser.add_verb("remove", "Delete one of your own voices; this cannot be undone.", "rm")
@@ -127,8 +128,9 @@ def _get(options: argparse.Namespace, console: Console) -> int:
             for name, value in provenance.items():
                 console.say(f"{name}: {value}")
         return 0
-    from tenuto_client.commands.work import writable
+    from tenuto_client.commands.work import ask_before_replacing, writable
 
+    ask_before_replacing(console, options)
     path = writable(Path(options.output))
     source = path_of("voices", voice.voice_id, "content")
     console.run(downloads.save(console.link, reads.voice_recording(voice), path, source=source))

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tenuto_client import downloads, following, reads, results
+from tenuto_client import downloads, following, placing, reads, results
 from tenuto_client.audio import as_flac
 from tenuto_client.commands import streams
 from tenuto_client.commands.console import WORK_RETRIES, Console
@@ -100,7 +100,7 @@ def ask_before_replacing(console: Console, options: argparse.Namespace) -> None:
     if expanded(options.output).is_file() and not console.confirm(
         t("{path} exists; replace it?", path=options.output)
     ):
-        raise InvalidSetting(t("nothing was submitted"))
+        raise InvalidSetting(t("{path} was left as it is", path=options.output))
 
 
 def carry_out(
@@ -166,8 +166,7 @@ def complete(
         reading = console.run(following.wait(link, reading, on_change=console.progress.operation))
         _remember(console, reading)
         operation = reading.operation
-        target = _target(purpose, operation)
-        _save(console, link, operation, purpose, target)
+        target = _save(console, link, operation, purpose)
     except JobError as error:
         if not error.operation.is_pending:
             # If this cannot be written, the state is read from the service again later.
@@ -184,10 +183,12 @@ def complete(
     return operation, target
 
 
-def _save(
-    console: Console, link: Link, operation: Operation, purpose: Mapping[str, Any], target: str
-) -> None:
-    """Save the result where the purpose says, in the requested form."""
+def _save(console: Console, link: Link, operation: Operation, purpose: Mapping[str, Any]) -> str:
+    """Save the result where the purpose says, in the requested form; returns the path. Only a file that the
+    user named is replaced."""
+    target = whole = _target(purpose, operation)
+    if not purpose.get("file"):
+        target = str(placing.scratch(Path(whole), operation.id))
     artifact = following.result_of(operation, KINDS.get(purpose.get("verb", "")))
     kind = KINDS.get(purpose.get("verb", ""), "") or results.kind_of(artifact)
     form = purpose.get("form") or ""
@@ -198,12 +199,13 @@ def _save(
         put(target, results.formed(content, form))
         if purpose.get("verb") == "transcribe":
             _tell_of_transcript(console, json.loads(content))
-        return
-    on_bytes = console.progress.bytes(t("downloading"))
-    job_id = operation.id
-    console.run(
-        results.save(link, artifact, Path(target), kind=kind, form=form, job_id=job_id, on_bytes=on_bytes)
-    )
+    else:
+        on_bytes = console.progress.bytes(t("downloading"))
+        job_id = operation.id
+        console.run(
+            results.save(link, artifact, Path(target), kind=kind, form=form, job_id=job_id, on_bytes=on_bytes)
+        )
+    return target if target == whole else str(placing.place(Path(target), Path(whole)))
 
 
 def finish(console: Console, entry: Entry, reading: Reading) -> int:

@@ -26,6 +26,7 @@ WORDS: dict[str, str] = {
     "{0}: {1}": "{0}：{1}",
     "write a number from {low} to {high}, not {text}": "请写 {low} 到 {high} 的数字，而不是 {text}",
     "{path} exists; replace it?": "{path} 已存在；要替换吗？",
+    "{path} was left as it is": "{path} 保持不变",
     "replace an existing file without asking": "替换已有的文件而不询问",
     "{model} does not know the language {lang}; it knows {languages}": "{model} 不支持语言 {lang}；支持的有 {languages}",
     "left:": "剩余：",

@@ -185,6 +185,7 @@ ERRORS: tuple[tuple[str, str], ...] = (
     ),
     ("has no id; give it one, which also names its file", "没有 id；请给它一个，结果文件也以此命名"),
     ("the id {0} cannot name a file: {1}", "编号 {0} 不能作文件名：{1}"),
+    ("too many files are named {0}, {1} and so on", "名为 {0}、{1} 等的文件太多"),
     ("{0} must be text, not {1}", "{0} 应是文字，不能是 {1}"),
     ("{0} must be true or false, not {1}", "{0} 应是 true 或 false，不能是 {1}"),
     ("{0} must be a whole number, not {1}", "{0} 应是整数，不能是 {1}"),

@@ -1,6 +1,7 @@
 """`tenuto admin audit`: checks that records, money and, on request, bytes agree. It changes nothing."""
 
 import argparse
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from tenuto.bootstrap.process import clock
@@ -34,7 +35,7 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
     """
     from tenuto.bootstrap.opening import open_as_it_is
     from tenuto.jobs.audit import database_damage, report
-    from tenuto.jobs.audit.deep import Rehashed, rehash
+    from tenuto.jobs.audit.deep import Rehashed, rehash, unreadable_jobs
 
     deep, as_json, settings = options.deep, options.as_json, location_of(options).settings()
     database = open_as_it_is(settings)
@@ -49,7 +50,8 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
         findings = records.findings
         if deep:
             listed = len(findings) + MAX_LISTED
-            for finding in rehash(database, own_blobs(settings, database), hashed, now_ms=now_ms):
+            hashing = rehash(database, own_blobs(settings, database), hashed, now_ms=now_ms)
+            for finding in chain(unreadable_jobs(database), hashing):
                 if len(findings) == listed:
                     unlisted += 1
                     continue

@@ -174,6 +174,17 @@ def _claim_of(
     )
 
 
+def unreadable(tx: Transaction, after: str, limit: int) -> tuple[list[str], dict[str, str]]:
+    """A page of the jobs that may still run, and why some of them could not be claimed."""
+    ids, faults = store.unfinished(tx, after, limit), {}
+    for job_id in ids:
+        try:
+            _claim_of(store.work(tx, job_id), job_id, "", "", attempt_id="", number=0)
+        except Unreadable as error:
+            faults[job_id] = str(error)
+    return ids, faults
+
+
 def _parsed(text: str, name: str, kind: type[dict[str, Any]] | type[list[str]]) -> Any:
     try:
         value = json.loads(text)

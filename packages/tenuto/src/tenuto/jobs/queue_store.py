@@ -105,6 +105,17 @@ def work(tx: Transaction, job_id: str) -> DeferredRecord[JobWork]:
     )
 
 
+def unfinished(tx: Transaction, after: str, limit: int) -> list[str]:
+    """The ids of jobs that may still run, in order."""
+    rows = tx.all(
+        """select id from job where id > :after and state not in ('succeeded', 'failed', 'cancelled')
+           order by id limit :limit""",
+        after=after,
+        limit=limit,
+    )
+    return [row["id"] for row in rows]
+
+
 def add_attempt(
     tx: Transaction, attempt_id: str, *, job_id: str, number: int, worker_id: str, now_ms: int
 ) -> None:

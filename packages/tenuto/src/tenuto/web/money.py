@@ -3,6 +3,7 @@
 import csv
 import datetime
 import io
+import re
 from collections.abc import Iterable
 from typing import cast
 
@@ -34,8 +35,9 @@ COLUMNS = (
 
 _GROUPS = ("model", "key", "day")
 _USAGE = {"from": query.day, "to": query.day, "group": query.choice(*_GROUPS)}
-# What spreadsheets take for the beginning of a formula, including full-width forms.
-_FORMULA = tuple("=+-@\t\r＝＋－＠")
+# What spreadsheets may take for the beginning of a formula (OWASP's list for CSV injection), also behind what
+# they take for the end of a cell: with many settings that is a semicolon or a tab.
+_FORMULA = re.compile(r"(^|[,;|\t\r\n]|\"|')(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r\n])")
 _log = get_logger("tenuto.web")
 
 
@@ -115,8 +117,8 @@ def _cells(line: AccountLedgerLine) -> Iterable[str]:
 
 
 def _inert(text: str) -> str:
-    """The text, escaped if a spreadsheet would take it for a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """The text, with an apostrophe before all that a spreadsheet could take for a formula."""
+    return _FORMULA.sub(r"\1'", text)
 
 
 def _rows(rows: Iterable[Iterable[str]]) -> str:

@@ -6,7 +6,8 @@ lost or made twice. Knows neither HTTP nor threads.
 """
 
 import json
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,6 +60,7 @@ class Delivery(msgspec.Struct, frozen=True):
     status: int | None
     error: str | None
     created_at: int
+    sequence: int | None
     object: str = "webhook_delivery"
 
 
@@ -74,6 +76,14 @@ class Outgoing(msgspec.Struct, frozen=True):
     """JSON; damaged text cannot be encoded."""
     attempts: int
     due: int
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How an attempt to send a message ended."""
+
+    outgoing: Outgoing
+    answer: Answer
+    at_ms: int
 
 
 # --- what an account does -------------------------------------------------------------------------------
@@ -172,6 +182,7 @@ def test(tx: Transaction, caller: Caller, webhook_id: str, *, delivery_id: str, 
         webhook_id,
         message_id=delivery_id,
         type_=rules.TEST,
+        sequence=store.next_sequence(tx, webhook_id, 1),
         fields={},
         at_ms=now_ms,
         now_ms=now_ms,
@@ -223,13 +234,14 @@ def hold(tx: Transaction, holder: str, *, before: str, beat: int) -> bool:
     return store.take_sender(tx, holder, before, beat)
 
 
-def make_deliveries(tx: Transaction, ids: Ids, holder: str, *, now_ms: int) -> tuple[int, bool]:
-    """Make the messages of a page of events; returns how many events, and whether we are still the sender."""
+def make_deliveries(tx: Transaction, ids: Ids, holder: str, *, now_ms: int) -> tuple[Counter[str], int, bool]:
+    """Make the messages of a page of events; returns how many were made for each webhook, how many events
+    were read, and whether we are still the sender."""
     row, since = store.sender(tx), store.since(tx)
     if row is None or row.holder != holder:
-        return 0, False
+        return Counter(), 0, False
     if since is None:
-        return 0, True
+        return Counter(), 0, True
     # No events were read while there were no webhooks.
     mark = max(Position(row.position, row.job_id, row.sequence), Position(since, "", 0))
     events = feed.after(tx, mark)
@@ -237,14 +249,22 @@ def make_deliveries(tx: Transaction, ids: Ids, holder: str, *, now_ms: int) -> t
     for event in events:
         if event.account_id not in webhooks:
             webhooks[event.account_id] = store.of_account(tx, event.account_id, rules.MAX_WEBHOOKS)
-        if webhooks[event.account_id]:
-            _inform(tx, ids, webhooks[event.account_id], event, now_ms)
-    for rows in webhooks.values():
-        for row_ in rows:
-            store.end_surplus(tx, row_.id, rules.MAX_WAITING, ROWS_AT_ONCE, now_ms)
+    counts = _inform(tx, ids, webhooks, events, now_ms)
     if events:
         store.stand(tx, events[-1].mark)
-    return len(events), True
+    return counts, len(events), True
+
+
+def end_surplus(tx: Transaction, webhook_ids: Iterable[str], *, now_ms: int) -> dict[str, int]:
+    """Fail what has been due longest where more messages wait than may; returns how many of each webhook.
+
+    In a transaction of its own: whoever locks both a message and its webhook locks the message first.
+    """
+    counts = {}
+    for webhook_id in sorted(webhook_ids):
+        if count := store.end_surplus(tx, webhook_id, rules.MAX_WAITING, ROWS_AT_ONCE, now_ms):
+            counts[webhook_id] = count
+    return counts
 
 
 def has_crossed(tx: Transaction, *, low_micros: int) -> bool:
@@ -252,11 +272,13 @@ def has_crossed(tx: Transaction, *, low_micros: int) -> bool:
     return bool(store.crossed(tx, low_micros, 1))
 
 
-def note_balances(tx: Transaction, ids: Ids, *, low_micros: int, now_ms: int) -> None:
+def note_balances(tx: Transaction, ids: Ids, *, low_micros: int, now_ms: int) -> list[str]:
     """Notify the webhooks that want it that the balance is low: once, until it is above the limit again.
+    Returns those for which a message was made.
 
     The accounts' rows are looked at, since what a chat costs and what the operator books has no event.
     """
+    informed = []
     for webhook in store.crossed(tx, low_micros, ROWS_AT_ONCE):
         is_low = webhook.available_micros < low_micros
         if not store.note_low(tx, webhook.id, int(is_low)) or not is_low:
@@ -268,85 +290,105 @@ def note_balances(tx: Transaction, ids: Ids, *, low_micros: int, now_ms: int) ->
             webhook.id,
             message_id=delivery_id,
             type_="balance.low",
+            sequence=store.next_sequence(tx, webhook.id, 1),
             fields={"available": cny(webhook.available_micros), "currency": "CNY"},
             at_ms=now_ms,
             now_ms=now_ms,
         )
-        store.end_surplus(tx, webhook.id, rules.MAX_WAITING, ROWS_AT_ONCE, now_ms)
+        informed.append(webhook.id)
+    return informed
 
 
 def due(tx: Transaction, *, of_account: int, limit: int, now_ms: int) -> list[DueRow]:
-    """Messages to be sent now, at most one per webhook: every account's first, then the second ones, …
+    """The webhooks that have messages to be sent now: every account's first, then the second ones, …
 
     At most `of_account` of an account's sound webhooks, and as many of its others.
     """
     return store.due(tx, now_ms, of_account, limit)
 
 
-def outgoing(tx: Transaction, chosen: Iterable[DueRow], *, now_ms: int) -> list[Outgoing]:
-    """What to send of the messages chosen: all but those that have since ended, or lost their webhook."""
-    found = []
-    for row in chosen:
-        delivery, webhook = store.delivery(tx, row.delivery_id), store.one(tx, row.webhook_id)
-        if delivery is None or delivery.state != "pending" or webhook is None or not webhook.is_enabled:
-            continue
-        secrets = [webhook.secret]
-        if webhook.old_secret is not None and now_ms < webhook.old_secret_until:
-            secrets.append(webhook.old_secret)
-        found.append(
-            Outgoing(
-                delivery_id=delivery.id,
-                webhook_id=webhook.id,
-                url=webhook.url,
-                secrets=secrets,
-                message_id=delivery.message_id,
-                body=delivery.body,
-                attempts=delivery.attempts,
-                due=delivery.next_at,
-            )
+def outgoing(tx: Transaction, webhook_id: str, *, limit: int, now_ms: int) -> list[Outgoing]:
+    """The next messages to send to a webhook; none once it is disabled or removed."""
+    webhook = store.one(tx, webhook_id)
+    if webhook is None or not webhook.is_enabled:
+        return []
+    secrets = [webhook.secret]
+    if webhook.old_secret is not None and now_ms < webhook.old_secret_until:
+        secrets.append(webhook.old_secret)
+    return [
+        Outgoing(
+            delivery_id=delivery.id,
+            webhook_id=webhook.id,
+            url=webhook.url,
+            secrets=secrets,
+            message_id=delivery.message_id,
+            body=delivery.body,
+            attempts=delivery.attempts,
+            due=delivery.next_at,
         )
-    return found
+        for delivery in store.waiting(tx, webhook_id, now_ms, limit)
+    ]
 
 
-def record(tx: Transaction, outgoing: Outgoing, answer: Answer, *, now_ms: int) -> str | None:
-    """Record the outcome of an attempt; returns why the webhook is disabled from now on, or None."""
-    is_delivered = answer.status is not None and 200 <= answer.status < 300
-    pause_ms = rules.pause_ms(outgoing.attempts + 1, answer.retry_after_s)
-    is_gone = answer.status == 410
-    is_over = is_delivered or is_gone or pause_ms is None
-    error = answer.error
-    if answer.status is not None and 300 <= answer.status < 400:
-        error = "redirects are not followed"
-    row: dict[str, Value] = {
-        "state": "delivered" if is_delivered else "failed" if is_over else "pending",
-        "next_at": now_ms + (pause_ms or 0),
-        "status": answer.status,
-        "error": error,
-        "ended_at": now_ms if is_over else None,
-    }
-    if not store.record(tx, outgoing.delivery_id, outgoing.attempts, outgoing.due, row):
-        return None
+def record(tx: Transaction, outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Record the outcomes of attempts, in the order in which they ended; returns the webhooks that are
+    disabled from now on, and why."""
+    asked = [(one, store.record(tx, one.outgoing.delivery_id, _ended(one))) for one in outcomes]
+    of_webhook = defaultdict(list)
+    for one, recorded in asked:
+        if recorded.changed():
+            of_webhook[one.outgoing.webhook_id].append(one)
     # Only now: whoever locks both a message and its webhook locks the message first.
-    webhook = store.locked(tx, outgoing.webhook_id)
-    # The outcome at an earlier URL says nothing about the current one.
-    if webhook is None or webhook.url != outgoing.url:
+    reasons = {}
+    for webhook_id in sorted(of_webhook):
+        if because := _judge(tx, webhook_id, of_webhook[webhook_id]):
+            reasons[webhook_id] = because
+    return reasons
+
+
+def _ended(one: Outcome) -> dict[str, Value]:
+    """What a message's row says after an attempt."""
+    status, error = one.answer.status, one.answer.error
+    pause_ms = rules.pause_ms(one.outgoing.attempts + 1, one.answer.retry_after_s)
+    is_over = one.answer.is_success or status == rules.GONE or pause_ms is None
+    if status is not None and 300 <= status < 400:
+        error = "redirects are not followed"
+    return {
+        "attempts": one.outgoing.attempts,
+        "due": one.outgoing.due,
+        "state": "delivered" if one.answer.is_success else "failed" if is_over else "pending",
+        "next_at": one.at_ms + (pause_ms or 0),
+        "status": status,
+        "error": error,
+        "ended_at": one.at_ms if is_over else None,
+    }
+
+
+def _judge(tx: Transaction, webhook_id: str, outcomes: Iterable[Outcome]) -> str | None:
+    """Note how a webhook does after these attempts; returns why it is disabled from now on, or None."""
+    webhook = store.locked(tx, webhook_id)
+    if webhook is None:
         return None
-    if is_delivered:
-        if webhook.failing_since is not None or not webhook.is_sound:
-            store.note_outcome(tx, webhook.id, None)
+    since_ms, is_sound, because = webhook.failing_since, bool(webhook.is_sound), None
+    for one in outcomes:
+        # The outcome at an earlier URL says nothing about the current one.
+        if one.outgoing.url != webhook.url:
+            continue
+        is_sound = one.answer.is_success
+        if is_sound:
+            since_ms = None
+            continue
+        since_ms = one.at_ms if since_ms is None else since_ms
+        if one.answer.status == rules.GONE:
+            because = "the server answered 410 Gone"
+        elif one.at_ms - since_ms >= rules.FAILING_MS:
+            because = "it has failed for three days"
+    if (since_ms, is_sound) != (webhook.failing_since, bool(webhook.is_sound)):
+        store.note_outcome(tx, webhook_id, since_ms)
+    if because is None or not webhook.is_enabled:
         return None
-    since_ms = webhook.failing_since or now_ms
-    if webhook.failing_since is None:
-        store.note_outcome(tx, webhook.id, now_ms)
-    because = None
-    if is_gone:
-        because = "the server answered 410 Gone"
-    elif now_ms - since_ms >= rules.FAILING_MS:
-        because = "it has failed for three days"
-    if because is not None and webhook.is_enabled:
-        store.disable(tx, webhook.id, because)
-        return because
-    return None
+    store.disable(tx, webhook_id, because)
+    return because
 
 
 def has_removed(tx: Transaction) -> bool:
@@ -368,19 +410,24 @@ def forget(tx: Transaction, *, now_ms: int) -> bool:
 
 
 def _inform(
-    tx: Transaction, ids: Ids, webhooks: Iterable[WebhookRow], event: EventInOrder, now_ms: int
-) -> None:
-    """Make the messages of one event."""
-    type_ = _TYPES.get(event.type)
-    if type_ is None:
-        return
-    message_id = f"{event.job_id}_{event.sequence}"
-    for webhook in webhooks:
-        is_older = event.position < webhook.since_position
-        is_others = webhook.models is not None and event.model not in _names(webhook, "models")
-        if not webhook.is_enabled or is_older or is_others or type_ not in _names(webhook, "events"):
-            continue
-        event_ = feed.public_event(event, message_id)
+    tx: Transaction,
+    ids: Ids,
+    webhooks: dict[str, list[WebhookRow]],
+    events: Iterable[EventInOrder],
+    now_ms: int,
+) -> Counter[str]:
+    """Make the messages of events; returns how many for each webhook."""
+    wanted = [
+        (webhook.id, event, store.existing(tx, webhook.id, _message_id(event)))
+        for event in events
+        for webhook in webhooks[event.account_id]
+        if _is_informed(webhook, event)
+    ]
+    new = [(webhook_id, event) for webhook_id, event, existing in wanted if existing.one() is None]
+    counts = Counter(webhook_id for webhook_id, _ in new)
+    sequences = {one: store.next_sequence(tx, one, counts[one]) for one in sorted(counts)}
+    for webhook_id, event in new:
+        event_ = feed.public_event(event, _message_id(event))
         fields = {
             "job_id": event_.job_id,
             "state": event_.state,
@@ -391,13 +438,30 @@ def _inform(
         _deliver(
             tx,
             ids.new("delivery"),
-            webhook.id,
-            message_id=message_id,
-            type_=type_,
+            webhook_id,
+            message_id=event_.id,
+            type_=_TYPES[event.type],
+            sequence=sequences[webhook_id],
             fields=fields,
             at_ms=event.at,
             now_ms=now_ms,
         )
+        sequences[webhook_id] += 1
+    return counts
+
+
+def _message_id(event: EventInOrder) -> str:
+    return f"{event.job_id}_{event.sequence}"
+
+
+def _is_informed(webhook: WebhookRow, event: EventInOrder) -> bool:
+    """Whether a webhook is sent a message of the event."""
+    type_ = _TYPES.get(event.type)
+    if type_ is None or not webhook.is_enabled or event.position < webhook.since_position:
+        return False
+    if webhook.models is not None and event.model not in _names(webhook, "models"):
+        return False
+    return type_ in _names(webhook, "events")
 
 
 def _deliver(
@@ -407,18 +471,25 @@ def _deliver(
     *,
     message_id: str,
     type_: str,
+    sequence: int,
     fields: dict[str, Any],
     at_ms: int,
     now_ms: int,
 ) -> None:
     moment = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    message = {"type": type_, "timestamp": moment.replace("+00:00", "Z"), "data": fields}
+    message = {
+        "type": type_,
+        "timestamp": moment.replace("+00:00", "Z"),
+        "sequence": sequence,
+        "data": fields,
+    }
     row: dict[str, Value] = {
         "id": delivery_id,
         "webhook_id": webhook_id,
         "message_id": message_id,
         "type": type_,
         "body": msgspec.json.encode(message).decode(),
+        "sequence": sequence,
         "now": now_ms,
     }
     store.add_delivery(tx, row)
@@ -481,4 +552,5 @@ def _public_delivery(row: DeliveryRow) -> Delivery:
         status=row.status,
         error=row.error,
         created_at=row.created_at // 1000,
+        sequence=row.sequence,
     )

@@ -39,12 +39,12 @@ class DeliveryRow(msgspec.Struct, frozen=True):
     error: str | None
     created_at: int
     ended_at: int | None
+    sequence: int | None
 
 
 class DueRow(msgspec.Struct, frozen=True):
-    """The message of a webhook that has been due longest."""
+    """A webhook with a message that is due."""
 
-    delivery_id: str
     webhook_id: str
     account_id: str
     is_sound: int

@@ -7,6 +7,8 @@ import base64
 import hashlib
 import hmac
 import ipaddress
+import re
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from tenuto.errors import Fault
@@ -21,6 +23,7 @@ MAX_WAITING = 10_000
 MAX_WAITING_FOR_TEST = 100
 """With this many waiting, a test would be sent far too late."""
 MAX_URL_CHARACTERS = 2_000
+MAX_NAME_CHARACTERS = 253
 MAX_DESCRIPTION_CHARACTERS = 200
 
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
@@ -30,6 +33,8 @@ PAUSES_MS = (
 )
 """The pauses before the second attempt, the third, …: the specification's schedule, three days in all."""
 LONGEST_PAUSE_MS = 24 * HOUR_MS
+GONE = 410
+"""The status that disables a webhook."""
 FAILING_MS = 72 * HOUR_MS
 """A webhook that fails for this long is disabled."""
 OVERLAP_MS = 24 * HOUR_MS
@@ -37,9 +42,18 @@ OVERLAP_MS = 24 * HOUR_MS
 SECRET_BYTES = 32
 _SECRET = "whsec_"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_NOT_PUBLIC = [ipaddress.ip_network(text) for text in ("64:ff9b:1::/48", "fec0::/10", "::/8", "192.0.0.0/24")]
-"""Not public although `is_global`: local NAT64 (RFC 8215), site-local addresses (RFC 3879), other addresses
-with an IPv4 address inside (RFC 2765, 4291), protocol assignments (some clouds serve metadata there)."""
+_GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+"""All that IANA assigns from: what is outside, such as site-local addresses, local NAT64, segment routing and
+IPv4 addresses inside of others, is not public, whatever this version of Python knows of it."""
+_NOT_PUBLIC = [ipaddress.ip_network(text) for text in ("3fff::/20", "192.0.0.0/24", "192.88.99.0/24")]
+"""Not public although `is_global`: documentation (RFC 9637), protocol assignments (some clouds serve metadata
+there), relays of 6to4 (RFC 7526)."""
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_NO_NAMES = (
+    *(".localhost", ".local", ".internal", ".localdomain", ".lan", ".home.arpa"),
+    *(".test", ".invalid", ".onion", ".alt"),
+)
+"""Names that never are in the public DNS."""
 
 
 def secret_of(random: bytes) -> str:
@@ -90,6 +104,8 @@ def _wrong(url: str, is_public: bool) -> str | None:  # noqa: PLR0911 (one for e
         return "must not have a fragment"
     if port == 0:
         return "must not have port 0"
+    if not _is_host(host) or ("[" in split.netloc) != (":" in host):
+        return "must name a host: an address, or a name of letters, digits and hyphens between dots"
     if is_public and not _is_public_name(host):
         return "must be a server on the public internet: the operator allows no others"
     return None
@@ -98,13 +114,24 @@ def _wrong(url: str, is_public: bool) -> str | None:  # noqa: PLR0911 (one for e
 def _is_public_name(host: str) -> bool:
     """Whether a host may be looked up at all; its addresses are checked when it is connected to."""
     try:
-        return is_public_address(host)
+        return "%" not in host and is_public_address(host)
     except ValueError:
         pass
-    name = host.rstrip(".").lower()
-    # A number, or one in hexadecimal, is an address in disguise: 2130706433 is 127.0.0.1.
-    is_number = all(label.isdigit() or label.startswith("0x") for label in name.split("."))
-    return "." in name and not is_number and not name.endswith((".localhost", ".local", ".internal"))
+    name = host.removesuffix(".").lower()
+    # One that ends in a number, also in hexadecimal, is an address in disguise: 2130706433 is 127.0.0.1.
+    last = name.rpartition(".")[2]
+    is_number = last.isdigit() or last.startswith("0x")
+    return "." in name and not is_number and not name.endswith(_NO_NAMES)
+
+
+def _is_host(host: str) -> bool:
+    """Whether it is an address, or may be a name. How others are read is up to the resolver."""
+    if ":" in host:
+        with suppress(ValueError):
+            return bool(ipaddress.ip_address(host.replace("%25", "%", 1)))
+        return False
+    name = host.removesuffix(".").lower()
+    return len(name) <= MAX_NAME_CHARACTERS and all(map(_LABEL.fullmatch, name.split(".")))
 
 
 def is_public_address(address: str) -> bool:
@@ -118,4 +145,6 @@ def is_public_address(address: str) -> bool:
             return False
         if inner is not None:
             return is_public_address(str(inner))
+        if ip not in _GLOBAL_UNICAST:
+            return False
     return ip.is_global and not ip.is_multicast and not any(ip in network for network in _NOT_PUBLIC)

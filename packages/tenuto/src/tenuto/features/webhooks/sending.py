@@ -1,4 +1,4 @@
-"""One HTTP request to a server that a caller named: checked, bounded, and never redirected.
+"""HTTP requests to a server that a caller named: checked, bounded, and never redirected.
 
 The address that was checked is the one connected to: a name that resolves differently a moment later (DNS
 rebinding) gains nothing. Knows no database and no retries.
@@ -6,15 +6,15 @@ rebinding) gains nothing. Knows no database and no retries.
 
 import http.client
 import io
+import select
 import socket
 import ssl
-import threading
 import time
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
@@ -35,17 +35,23 @@ class Answer(Struct, frozen=True):
     error: str | None = None
     retry_after_s: float | None = None
 
+    @property
+    def is_success(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
 
 class _Refused(Exception):
     """Connecting to the address is not allowed."""
 
 
 class _Beginning(io.RawIOBase):
-    """What a server sends, as if it ended after `MAX_ANSWER_BYTES`: the place of a socket in http.client,
-    whose own limits a chunk of a negative size, and any number of interim answers, would evade."""
+    """What a server sends until the deadline, as if it ended after `MAX_ANSWER_BYTES`: http.client's own
+    limits are evaded by a chunk of a negative size, by any number of interim answers, and by a byte now and
+    then."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
         self._sock = sock
+        self._deadline = deadline
         self._left_bytes = MAX_ANSWER_BYTES
 
     def readable(self) -> bool:
@@ -53,46 +59,124 @@ class _Beginning(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         wanted_bytes = min(len(buffer), self._left_bytes)
-        count = self._sock.recv_into(buffer, wanted_bytes) if wanted_bytes else 0
+        if not wanted_bytes:
+            return 0
+        self._sock.settimeout(_left_s(self._deadline))
+        count = self._sock.recv_into(buffer, wanted_bytes)
         self._left_bytes -= count
         return count
 
+
+class _Lines(io.BufferedReader):
+    """To http.client, the end of the stream ends a head as an empty line does; here it is an error."""
+
+    _has_begun = False
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(size)
+        if (line or self._has_begun) and not line.endswith(b"\n") and len(line) != size:
+            raise http.client.IncompleteRead(line)
+        self._has_begun = True
+        return line
+
+
+class _Line:
+    """A message's use of a connection, until the deadline: the place of a socket in http.client."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        self._sock = sock
+        self._deadline = deadline
+
+    def sendall(self, sent: bytes) -> None:
+        rest = memoryview(sent)
+        while rest:
+            self._sock.settimeout(_left_s(self._deadline))
+            rest = rest[self._sock.send(rest) :]
+
     def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(self)
+        return _Lines(_Beginning(self._sock, self._deadline))
+
+
+class Connection:
+    """A connection to the server of a URL, made for the first message and kept for those that follow.
+
+    For one thread at a time. Whoever has it closes it soon, since its address was checked only once.
+    """
+
+    def __init__(self, *, is_public: bool) -> None:
+        self._is_public = is_public
+        self._url = ""
+        self._sock: socket.socket | None = None
+
+    def send(self, url: str, headers: dict[str, str], body: bytes, *, now_s: float) -> Answer:
+        """POST the body. Never raises for what the other side or the network does."""
+        deadline = time.monotonic() + TIMEOUT_S
+        try:
+            if self._is_usable(url):
+                # The server may close it at any moment: then the message goes out on a new one.
+                with suppress(ConnectionError, http.client.RemoteDisconnected, ssl.SSLEOFError):
+                    return self._answer(urlsplit(url), headers, body, deadline, now_s)
+            self.close()
+            self._sock, self._url = self._connected(urlsplit(url), deadline), url
+            return self._answer(urlsplit(url), headers, body, deadline, now_s)
+        except _Refused:
+            return Answer(None, "the name does not resolve to a server on the public internet")
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self.close()
+            return Answer(None, _why(error))
+
+    def close(self) -> None:
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+
+    def _is_usable(self, url: str) -> bool:
+        """Whether it leads there, and the server has neither closed it nor sent what nobody asked for."""
+        if self._sock is None or self._url != url:
+            return False
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN)
+        return not poll.poll(0)
+
+    def _connected(self, url: SplitResult, deadline: float) -> socket.socket:
+        assert url.hostname is not None, "it was checked when it was accepted"
+        port = url.port or (443 if url.scheme == "https" else 80)
+        sock = _connected(url.hostname, port, deadline, is_public=self._is_public)
+        if url.scheme != "https":
+            return sock
+        try:
+            sock.settimeout(min(CONNECT_S, _left_s(deadline)))
+            return _trust().wrap_socket(sock, server_hostname=url.hostname)
+        except BaseException:
+            sock.close()
+            raise
+
+    def _answer(
+        self, url: SplitResult, headers: dict[str, str], body: bytes, deadline: float, now_s: float
+    ) -> Answer:
+        assert self._sock is not None
+        line = cast(Any, _Line(self._sock, deadline))
+        request = http.client.HTTPConnection("receiver.invalid")
+        request.sock = line
+        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        request.request("POST", path, body, headers | {"Host": url.netloc})
+        answer = http.client.HTTPResponse(line, method="POST")
+        answer.begin()
+        is_whole = False
+        with suppress(OSError, http.client.HTTPException, ValueError):
+            answer.read(MAX_ANSWER_BYTES)
+            is_whole = answer.isclosed()
+        if answer.will_close or not is_whole:
+            self.close()
+        return Answer(answer.status, None, _retry_after_s(answer.getheader("Retry-After"), now_s))
 
 
 def send(url: str, headers: dict[str, str], body: bytes, *, is_public: bool, now_s: float) -> Answer:
-    """POST the body. Never raises for what the other side or the network does."""
-    split = urlsplit(url)
-    assert split.hostname is not None, "it was checked when it was accepted"
-    port = split.port or (443 if split.scheme == "https" else 80)
-    path = (split.path or "/") + (f"?{split.query}" if split.query else "")
-    connection = http.client.HTTPConnection(split.hostname, port, timeout=CONNECT_S)
-    deadline = time.monotonic() + TIMEOUT_S
-    sockets: list[socket.socket] = []
-    timer = threading.Timer(TIMEOUT_S, _cut, (sockets,))
-    timer.daemon = True
-    timer.start()
+    """POST the body on a connection of its own."""
+    connection = Connection(is_public=is_public)
     try:
-        connection.sock = _connected(split.hostname, port, deadline, is_public=is_public)
-        if split.scheme == "https":
-            connection.sock.settimeout(min(CONNECT_S, _left_s(deadline)))
-            connection.sock = _trust().wrap_socket(connection.sock, server_hostname=split.hostname)
-        sockets.append(connection.sock)
-        # From here on the timer finds the socket; had it fired before, this raises.
-        connection.sock.settimeout(_left_s(deadline))
-        connection.request("POST", path, body, headers | {"Host": split.netloc, "Connection": "close"})
-        answer = http.client.HTTPResponse(cast(Any, _Beginning(connection.sock)), method="POST")
-        answer.begin()
-        with suppress(OSError, http.client.HTTPException):
-            answer.read(MAX_ANSWER_BYTES)
-        return Answer(answer.status, None, _retry_after_s(answer.getheader("Retry-After"), now_s))
-    except _Refused:
-        return Answer(None, "the name does not resolve to a server on the public internet")
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        return Answer(None, _why(error))
+        return connection.send(url, headers, body, now_s=now_s)
     finally:
-        timer.cancel()
         connection.close()
 
 
@@ -115,6 +199,8 @@ def _connected(host: str, port: int, deadline: float, *, is_public: bool) -> soc
         try:
             made.settimeout(timeout_s)
             made.connect(address)
+            # Head and body are sent in turn: the second would wait for the first one's acknowledgement.
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as failed:
             made.close()
             error = failed
@@ -129,13 +215,6 @@ def _left_s(deadline: float) -> float:
     if left_s <= 0:
         raise TimeoutError
     return left_s
-
-
-def _cut(sockets: list[socket.socket]) -> None:
-    """Time is up: make reads and writes in the other thread fail."""
-    for sock in sockets:
-        with suppress(OSError):
-            sock.shutdown(socket.SHUT_RDWR)
 
 
 def _why(error: Exception) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec.structs import asdict
 
 from tenuto.db import records
-from tenuto.db.database import Transaction, Value
+from tenuto.db.database import Deferred, Transaction, Value
 from tenuto.features.webhooks.rows import DeliveryRow, DueRow, SenderRow, WatchedBalance, WebhookRow
 from tenuto.jobs.feed import Position
 
@@ -154,11 +154,32 @@ def disable(tx: Transaction, webhook_id: str, because: str) -> None:
     )
 
 
+def next_sequence(tx: Transaction, webhook_id: str, count: int) -> int:
+    """The number of the first of so many new messages. Nobody else gets one until the transaction ends."""
+    row = tx.one(
+        """update webhook set newest_sequence = newest_sequence + :count where id = :id
+           returning newest_sequence""",
+        id=webhook_id,
+        count=count,
+    )
+    return 1 if row is None else int(row["newest_sequence"]) - count + 1
+
+
+def existing(tx: Transaction, webhook_id: str, message_id: str) -> Deferred:
+    """The message, if it was made already."""
+    return tx.ask(
+        "select id from webhook_delivery where webhook_id = :webhook_id and message_id = :message_id",
+        webhook_id=webhook_id,
+        message_id=message_id,
+    )
+
+
 def add_delivery(tx: Transaction, row: Mapping[str, Value]) -> None:
     """Add a message for a webhook, unless it was made already."""
-    tx.run(
-        """insert into webhook_delivery (id, webhook_id, message_id, type, body, state, next_at, created_at)
-           values (:id, :webhook_id, :message_id, :type, :body, 'pending', :now, :now)
+    tx.do(
+        """insert into webhook_delivery
+               (id, webhook_id, message_id, type, body, state, next_at, created_at, sequence)
+           values (:id, :webhook_id, :message_id, :type, :body, 'pending', :now, :now, :sequence)
            on conflict (webhook_id, message_id) do nothing""",
         **row,
     )
@@ -175,9 +196,9 @@ def count_waiting(tx: Transaction, webhook_id: str, most: int) -> int:
     return 0 if row is None else int(row["n"])
 
 
-def end_surplus(tx: Transaction, webhook_id: str, most: int, limit: int, now_ms: int) -> None:
-    """If more than `most` messages wait for it, fail those that have been due longest."""
-    tx.run(
+def end_surplus(tx: Transaction, webhook_id: str, most: int, limit: int, now_ms: int) -> int:
+    """If more than `most` messages wait for it, fail those that have been due longest; returns how many."""
+    return tx.run(
         """update webhook_delivery set state = 'failed', error = :error, ended_at = :now where id in
            (select id from webhook_delivery where webhook_id = :id and state = 'pending'
             order by next_at desc, id desc limit :limit offset :most)""",
@@ -210,9 +231,23 @@ def delivery(tx: Transaction, delivery_id: str) -> DeliveryRow | None:
     )
 
 
+def waiting(tx: Transaction, webhook_id: str, now_ms: int, limit: int) -> list[DeliveryRow]:
+    """The messages of a webhook that have been due longest."""
+    return records.all_records(
+        tx,
+        DeliveryRow,
+        f"""select {_DELIVERY} from webhook_delivery d
+            where d.webhook_id = :id and d.state = 'pending' and d.next_at <= :now
+            order by d.next_at, d.id limit :limit""",  # noqa: S608 (columns)
+        id=webhook_id,
+        now=now_ms,
+        limit=limit,
+    )
+
+
 def due(tx: Transaction, now_ms: int, of_account: int, limit: int) -> list[DueRow]:
-    """The message of each webhook that has been due longest: every account's first, then the second ones, …
-    At most `of_account` of an account's sound webhooks, and as many of its others.
+    """The webhooks with a message that is due, by how long it has been due: every account's first webhook,
+    then the second ones, … At most `of_account` of an account's sound webhooks, and as many of its others.
 
     It looks at each webhook that has messages, not at each message: a server that hangs may have any number.
     """
@@ -233,7 +268,7 @@ def due(tx: Transaction, now_ms: int, of_account: int, limit: int) -> list[DueRo
                (select e.id from webhook_delivery e
                 where e.webhook_id = w.id and e.state = 'pending' and e.next_at <= :now
                 order by e.next_at, e.id limit 1))
-           select delivery_id, webhook_id, account_id, is_sound from in_turn
+           select webhook_id, account_id, is_sound from in_turn
            where turn <= :of_account order by turn, next_at, delivery_id limit :limit""",
         now=now_ms,
         of_account=of_account,
@@ -241,19 +276,15 @@ def due(tx: Transaction, now_ms: int, of_account: int, limit: int) -> list[DueRo
     )
 
 
-def record(tx: Transaction, delivery_id: str, attempts: int, due: int, row: Mapping[str, Value]) -> bool:
-    """Record the outcome of the attempt that was due at `due`.
-    False: another process has recorded one meanwhile, or the message is to be sent again."""
-    return bool(
-        tx.run(
-            """update webhook_delivery set state = :state, attempts = attempts + 1, next_at = :next_at,
-                      status = :status, error = :error, ended_at = :ended_at
-               where id = :id and attempts = :attempts and next_at = :due and state = 'pending'""",
-            id=delivery_id,
-            attempts=attempts,
-            due=due,
-            **row,
-        )
+def record(tx: Transaction, delivery_id: str, row: Mapping[str, Value]) -> Deferred:
+    """Record the outcome of the attempt that was due at `due`. Nothing changed: another process has recorded
+    one meanwhile, or the message is to be sent again."""
+    return tx.ask(
+        """update webhook_delivery set state = :state, attempts = attempts + 1, next_at = :next_at,
+                  status = :status, error = :error, ended_at = :ended_at
+           where id = :id and attempts = :attempts and next_at = :due and state = 'pending'""",
+        id=delivery_id,
+        **row,
     )
 
 

@@ -1,4 +1,5 @@
 """The deep audit: every blob is read and compared with its row; files that no row names are found (P5, P6).
+What unfinished jobs will need is decoded.
 
 Bytes are read in blocks and rows in pages, so it takes no more memory for a terabyte than for a megabyte.
 The service may be running: a blob that is removed while it is being read is not a finding.
@@ -14,13 +15,16 @@ from tenuto.artifacts.operations import ORPHAN_AGE_MS
 from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, BlobStore
 from tenuto.db.database import Database
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StoreUnreachable
+from tenuto.jobs import queue
 from tenuto.jobs.audit import SWEPT_WITHIN_MS
 from tenuto.jobs.audit.check import Finding
 
 PAGE_BLOBS = 500
 _RESTORE = "restore its bytes from a backup: the file SUBJECT of the folder of blobs"
 
-CHECKS = ("blob_missing", "blob_damaged", "blob_digest", "file_unknown")
+PAGE_JOBS = 500
+
+CHECKS = ("job_unreadable", "blob_missing", "blob_damaged", "blob_digest", "file_unknown")
 
 
 class Rehashed(Struct):
@@ -53,6 +57,23 @@ def rehash(database: Database, blobs: BlobStore, progress: Rehashed, *, now_ms: 
                 {},
                 "`tenuto serve` removes it; if it stays, look for `blob.not_removed` in the log",
             )
+
+
+def unreadable_jobs(database: Database) -> Iterator[Finding]:
+    """The unfinished jobs that would only be found damaged when a worker claims them."""
+    after, is_last = "", False
+    while not is_last:
+        ids, faults = database.read(lambda tx, after=after: queue.unreadable(tx, after, PAGE_JOBS))  # type: ignore[misc]
+        for job_id, fault in faults.items():
+            yield Finding(
+                "job_unreadable",
+                job_id,
+                "the unfinished job cannot be run: its row is damaged",
+                {"fault": fault},
+                "restore the row from a backup, or settle the job with `tenuto admin jobs`",
+            )
+        is_last = len(ids) < PAGE_JOBS
+        after = ids[-1] if ids else after
 
 
 def _look(blobs: BlobStore, record: BlobRecord) -> tuple[str, str, str] | None:

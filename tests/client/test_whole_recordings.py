@@ -11,7 +11,7 @@ import soundfile
 
 from servers.ffmpegs import ffmpeg
 from tenuto_client import AudioError
-from tenuto_client.audio import RATE, as_flac, convert
+from tenuto_client.audio import RATE, as_flac, convert, convert_to_wav
 
 MP3 = ["-c:a", "libmp3lame", "-q:a", "4", "-write_xing", "0", "-f", "mp3"]
 
@@ -51,6 +51,18 @@ def test_what_is_cut_off_is_refused_before_anything_is_sent(
         convert(file, tmp_path / "out.flac")
 
     assert 1 == len(str(told.value).splitlines())
+
+
+def test_all_of_a_sample_of_a_voice_is_sent(wav: bytes, tmp_path: Path) -> None:
+    """At its own rate; what is cut off is refused."""
+    content = made(wav, tmp_path / "a.mp3", *MP3)
+    convert_to_wav(tmp_path / "a.mp3", tmp_path / "a.wav")
+    (tmp_path / "cut.mp3").write_bytes(content[:-10])
+
+    assert 6 == pytest.approx(soundfile.info(tmp_path / "a.wav").duration, abs=0.1)
+    assert 44_100 == soundfile.info(tmp_path / "a.wav").samplerate
+    with pytest.raises(AudioError, match="cut off or damaged"):
+        convert_to_wav(tmp_path / "cut.mp3", tmp_path / "a.wav")
 
 
 def test_what_ffmpeg_converts_is_whole_too(

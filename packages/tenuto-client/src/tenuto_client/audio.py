@@ -103,11 +103,19 @@ def split(
 def convert_to_wav(source: Path, target: Path) -> None:
     """Write a short recording as a PCM16 WAV at its own sample rate, in mono or stereo. Raises AudioError."""
     soundfile = _soundfile()
+    from tenuto_client.sounds.samples import Reading
+
     try:
-        samples, rate = soundfile.read(source, dtype="int16", always_2d=True)
+        with source.open("rb", buffering=0) as file:
+            reading = Reading(Source(file))
+            samples, rate = reading.as_it_is(2)
+    except OSError as error:
+        raise AudioError(f"{source} cannot be read: {error.strerror}") from error
     except soundfile.LibsndfileError as error:
         raise AudioError(f"{source} cannot be read as audio ({error.error_string})") from error
-    soundfile.write(target, samples[:, :2], rate, "PCM_16", format="WAV")
+    if refusal := reading.refusal():
+        raise AudioError(f"{source}: {refusal}")
+    soundfile.write(target, samples, rate, "PCM_16", format="WAV")
 
 
 class _Unreadable(Exception):

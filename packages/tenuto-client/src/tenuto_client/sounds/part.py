@@ -32,6 +32,8 @@ class Sounds:
 
 def told_incomplete(missing: str, seconds: float) -> str:
     """Why a file is refused of which something is missing, how much of it can be read, and how to go on."""
+    if not seconds:
+        return f"it is damaged or cut off: {missing}; it holds no sound that can be read"
     return (
         f"it is cut off or damaged: {missing}. {seconds:.2f} s of it can be read; to use those, write them "
         "to a new file, as with `ffmpeg -i FILE NEW.flac`"

@@ -117,6 +117,28 @@ class Reading:
                     raise
                 self._sounds.lacks(f"the decoder says: {error.error_string}")
 
+    def as_it_is(self, channels: int) -> tuple[NDArray[np.int16], int]:
+        """All samples of a short recording and their rate, of its first channels. What `blocks` raises."""
+        found: list[NDArray[np.int16]] = []
+        kinds: list[tuple[int, int]] = []
+        for part in self._sounds.parts:
+            with _Decoder(_PartFile(self._source, part)) as decoder:
+                pieces = [decoder.read(BLOCK_FRAMES, "int16", always_2d=True)]
+                while len(pieces[-1]) == BLOCK_FRAMES:
+                    pieces.append(decoder.read(BLOCK_FRAMES, "int16", always_2d=True))
+                samples = np.concatenate(pieces)[:, :channels]
+                kinds.append((decoder.samplerate, samples.shape[1]))
+                if len(samples) < (part.least_frames or 0):
+                    self._sounds.lacks("some of its frames could not be decoded")
+            self.seconds += len(samples) / decoder.samplerate
+            found.append(samples)
+        if not found:
+            return np.zeros((0, channels), np.int16), RATE
+        if len(set(kinds)) > 1:
+            self._sounds.lacks("files with other rates or channels were joined to it")
+            return found[0], kinds[0][0]
+        return np.concatenate(found), kinds[0][0]
+
     def _decoded(
         self, decoder: Any, part: Part, on_samples: Callable[[int], None]
     ) -> Iterator[NDArray[np.float32]]:

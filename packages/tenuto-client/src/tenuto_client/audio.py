@@ -114,7 +114,7 @@ def convert_to_wav(source: Path, target: Path) -> None:
     except soundfile.LibsndfileError as error:
         raise AudioError(f"{source} cannot be read as audio ({error.error_string})") from error
     if refusal := reading.refusal():
-        raise AudioError(f"{source}: {refusal}")
+        raise AudioError(f"{source} is not read: {refusal}")
     soundfile.write(target, samples, rate, "PCM_16", format="WAV")
 
 
@@ -145,12 +145,14 @@ def _convert_with_soundfile(source: Path, target: Path) -> float:
                 for samples in reading.blocks():
                     frames += len(samples)
                     flac.write(samples)
+    except FileNotFoundError as error:
+        raise AudioError(f"{source}: no such file") from error
     except OSError as error:
         raise AudioError(f"{source} cannot be read: {error.strerror}") from error
     except soundfile.LibsndfileError as error:
         raise _Unreadable(str(error.error_string).rstrip(".")) from error
     if refusal := reading.refusal():
-        raise AudioError(f"{source}: {refusal}")
+        raise AudioError(f"{source} is not read: {refusal}")
     if not frames:
         raise AudioError(f"{source} contains no audio")
     return frames / RATE
@@ -172,7 +174,7 @@ def _convert_with_ffmpeg(source: Path, target: Path) -> float:
             raise AudioError(f"{source} cannot be read, not even by ffmpeg: {lines[-1]}")
         seconds = _convert_with_soundfile(wav, target)
     if missing:
-        raise AudioError(f"{source}: {told_incomplete(missing, seconds)}")
+        raise AudioError(f"{source} is not read: {told_incomplete(missing, seconds)}")
     return seconds
 
 

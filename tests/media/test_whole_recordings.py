@@ -12,7 +12,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from media.readers import converted
+from media.readers import as_pcm, converted
 from servers.ffmpegs import ffmpeg
 from tenuto.media.child import NotReadable
 
@@ -207,3 +207,12 @@ def test_whatever_becomes_of_a_file_no_sound_is_lost_without_a_word(seed: int) -
         theirs = np.concatenate((by_ffmpeg(content[: len(content) // 2]),) * 2)
 
     assert agree(samples, theirs), (name, case, len(samples), len(theirs))
+
+
+def test_channels_of_an_upload_that_cancel_each_other_out_are_heard() -> None:
+    """A FLAC that is uploaded reaches the engine as one channel in the same way."""
+    mono, _ = soundfile.read(io.BytesIO(spoken(3, RATE, 1)), dtype="int16")
+    file = io.BytesIO()
+    soundfile.write(file, np.stack((mono, -mono), axis=1), RATE, format="FLAC")
+
+    assert np.array_equal(mono, as_pcm(file.getvalue())[1])

@@ -24,7 +24,7 @@ def sounds_of(source: Source) -> Sounds:
     end = _end_of_sound(source)
     at = 0
     while at < end and len(sounds.parts) <= MAX_PARTS:
-        at = _next(source, at, end, sounds)
+        at = max(at + 1, _next(source, at, end, sounds))
     if len(sounds.parts) > MAX_PARTS:
         sounds.lacks(f"it has more than {MAX_PARTS} parts")
         del sounds.parts[MAX_PARTS:]

@@ -16,6 +16,8 @@ class Source:
 
     def at(self, start: int, count: int) -> bytes:
         """The bytes from there on; fewer at the end of the file."""
+        if start >= self.size:
+            return b""
         offset = start - self._start
         if offset < 0 or offset + count > len(self._window):
             self._window, self._start, offset = self._read(start, max(count, _WINDOW_BYTES)), start, 0

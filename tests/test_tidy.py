@@ -27,6 +27,8 @@ PRINTS = ("tenuto/cli/",)
 MOUNTS_THE_CLIENT = ("tenuto_client/", "tenuto_mcp/", "tenuto/cli/")
 DETECTS_LANGUAGES = "tenuto/api/openai/speech.py"
 """It speaks a text without a language in the one that `tenuto say` takes, by `tenuto_client.languages`."""
+READS_RECORDINGS = "tenuto/media/"
+"""It reads a file as the commands do on a caller's machine, by `tenuto_client.sounds`."""
 WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 ASKS = {"tx.one", "tx.all", "tx.ask"}
 COMMITS = {"commit", "rollback", "read", "write", "look_up", "read_async", "write_async"}
@@ -95,7 +97,7 @@ def test_hosts_and_clients_stand_alone() -> None:
 
     assert not [f"{n} imports {m}" for n, m in far_end if m.split(".")[0] not in allowed]
     assert not [f"{n} imports {m}" for n, m in client if m.split(".")[0] in ("tenuto", "tenuto_engine")]
-    assert not importers({"tenuto_client"}, but=(*MOUNTS_THE_CLIENT, DETECTS_LANGUAGES))
+    assert not importers({"tenuto_client"}, but=(*MOUNTS_THE_CLIENT, DETECTS_LANGUAGES, READS_RECORDINGS))
 
 
 def test_wall_time_is_read_in_one_place_and_nothing_prints() -> None:

@@ -7,12 +7,13 @@ import hashlib
 import json
 import socket
 import struct
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from tenuto import strict_json
 from tenuto.accounts import rules as accounts
@@ -29,6 +30,9 @@ from tenuto.media import flac, png, wav
 from tenuto.media.flac import Inspection
 from tenuto.media.flac_child import Digest
 from tenuto.voices import rules as voices
+from tenuto_client.sounds.containers import missing_of
+from tenuto_client.sounds.layout import sounds_of
+from tenuto_client.sounds.source import Source
 from tenuto_engine import wire
 from tenuto_kokoro import zh_pinyin
 
@@ -59,6 +63,18 @@ def inspect_flac(content: bytes) -> None:
     if not isinstance(found, str):
         assert 1 <= found.channels <= flac.MAX_CHANNELS
         assert 0 < found.frames <= flac.MAX_DURATION_S * found.sample_rate
+
+
+def walk_recording(content: bytes) -> None:
+    """The sounds in a file, whatever it holds: in their order, none of them longer than the file."""
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(content)
+        source = Source(cast(BinaryIO, file))
+        missing_of(source)
+        parts = sounds_of(source).parts
+        spans = [piece for part in parts for piece in part.pieces if not isinstance(piece, bytes)]
+        assert [end for span in spans for end in span] == sorted(end for span in spans for end in span)
+        assert all(0 <= start <= end <= source.size for start, end in spans)
 
 
 def _inspected(pieces: Iterable[bytes]) -> flac.FlacSummary | str:
@@ -220,6 +236,7 @@ def read_annotations(content: bytes) -> None:
 TARGETS: dict[str, tuple[Target, tuple[str, ...]]] = {
     "wav": (read_wav, ("wav",)),
     "flac": (inspect_flac, ("flac",)),
+    "recording": (walk_recording, ("wav", "flac")),
     "flac-digest": (digest_samples, ()),
     "png": (read_png, ("png",)),
     "json": (read_json, ("json",)),

@@ -14,7 +14,7 @@ import soundfile
 
 from servers.ffmpegs import ffmpeg
 from tenuto.media import ffmpeg as module
-from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable
+from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, to_flac
 from tenuto.media.confinement import missing_here
 
 pytestmark = pytest.mark.skipif(bool(missing_here()), reason="this kernel lacks Landlock or seccomp")
@@ -44,10 +44,11 @@ def wav(seconds: float) -> bytes:
     return file.getvalue()
 
 
-def encoded(form: str, seconds: float, folder: Path) -> bytes:
-    """A tone in one of the formats. Through a file: the head of M4A is written last."""
+def encoded(way: str | list[str], seconds: float, folder: Path) -> bytes:
+    """A tone in a format, or made in another way. Through a file: the head of M4A is written last."""
     path = folder / "sound"
-    command = [ffmpeg(), "-loglevel", "error", "-y", "-f", "wav", "-i", "pipe:0", *KINDS[form], str(path)]
+    command = [ffmpeg(), "-loglevel", "error", "-y", "-f", "wav", "-i", "pipe:0"]
+    command += [*(KINDS[way] if isinstance(way, str) else way), str(path)]
     subprocess.run(command, input=wav(seconds), check=True)
     return path.read_bytes()
 
@@ -141,8 +142,8 @@ def test_it_can_open_nothing_else(what: list[str], files: tuple[BinaryIO, Binary
     source.write(wav(1))
     words = [word.format(folder=tmp_path) for word in what]
 
-    assert module._run(ffmpeg(), ["-f", "wav"], ["-f", "wav"], source, target) == 0
-    assert module._run(ffmpeg(), ["-f", "wav"], [*words, "-f", "wav"], source, target) != 0
+    assert module._run(ffmpeg(), ["-f", "wav"], ["-f", "wav"], source, target)[0] == 0
+    assert module._run(ffmpeg(), ["-f", "wav"], [*words, "-f", "wav"], source, target)[0] != 0
     assert not (tmp_path / "made").exists()
     if "tcp" not in words[-1]:
         free = [ffmpeg(), "-i", str(there), *words, "-f", "wav", "pipe:1"]
@@ -191,3 +192,50 @@ def test_decoding_that_does_not_end_is_ended(
 
     with pytest.raises(DecoderEnded, match="too much time"):
         module._run(ffmpeg(), ["-re", "-f", "wav"], ["-f", "wav"], source, target)
+
+
+@pytest.mark.parametrize("form", [*KINDS, "fragmented", "live", "amr"])
+def test_what_is_missing_of_a_file_is_told(
+    form: str, files: tuple[BinaryIO, BinaryIO], tmp_path: Path
+) -> None:
+    """ffmpeg decodes a cut file without a word; a browser's live recording, which has no length, is whole."""
+    source, target = files
+    more = {
+        "fragmented": ["-c:a", "aac", "-movflags", "empty_moov+default_base_moof", "-f", "mp4"],
+        "live": ["-c:a", "libopus", "-live", "1", "-f", "webm"],
+        "mov": ["-c:a", "aac", "-movflags", "faststart", "-f", "ipod"],
+    }
+    name = {"fragmented": "mov", "live": "matroska"}.get(form, form)
+    content = AMR if form == "amr" else encoded(more.get(form) or KINDS[form], 4, tmp_path)
+    told = []
+    for each in (content, content[: round(len(content) * 0.7) | 1], content[:-1], content + content):
+        source.truncate(0)
+        source.seek(0)
+        source.write(each)
+        target.truncate(0)
+        target.seek(0)
+        told.append(module.to_wav(ffmpeg(), name, source, target))
+
+    assert [form not in ("aac",), True, True] == [
+        told[3] is not None,
+        told[1] is not None,
+        told[2] is not None,
+    ]
+    assert told[0] is None
+
+
+def test_channels_that_cancel_each_other_out_stay_two(
+    files: tuple[BinaryIO, BinaryIO], tmp_path: Path
+) -> None:
+    """ffmpeg's own mean of them is silence."""
+    source, target = files
+    opposite = ["-filter_complex", "[0]pan=stereo|c0=c0|c1=-1*c0", "-c:a", "aac", "-f", "ipod"]
+    source.write(encoded(opposite, 2, tmp_path))
+    module.to_wav(ffmpeg(), "mov", source, target)
+    with tempfile.TemporaryFile(buffering=0) as flac:
+        frames = to_flac(target, cast(BinaryIO, flac))
+        flac.seek(0)
+        samples, _ = soundfile.read(io.BytesIO(flac.read()))
+
+    assert 2 == pytest.approx(frames / 16_000, abs=0.1)
+    assert 12_000 / 32_768 / np.sqrt(2) == pytest.approx(np.sqrt((samples**2).mean()), rel=0.1)

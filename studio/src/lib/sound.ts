@@ -1,18 +1,23 @@
 // Sound files that a person brings: decoded by the browser, made into what the service takes.
 import type { Asked, Told } from '../workers/messages.ts'
 import { readWav, toFloat32, toInt16, writeWav, type Wav } from './wav.ts'
+import { lengthOf } from './whole.ts'
 
 export const RECOGNITION_RATE = 16000
 const VOICE_RATE = 48000
 // A longer recording is not shown to cut a part out of it.
 const MOST_TO_CUT_S = 600
+// Decoders differ by this much at the ends, for each of a few joined files.
+const EDGES_S = 0.5
+// Channels whose mean has less than this share of the loudest one's power cancel each other out.
+const CANCELLED = 0.01
 
 export type Progress = (done: number, total: number) => void
 export type Prepared = { file: Blob; sha256: string }
 
 /** Why a file cannot be used; the word is the end of a message's name. */
 export class Unusable extends Error {
-  constructor(readonly reason: 'undecodable' | 'unreadable' | 'short' | 'long', readonly seconds = 0) {
+  constructor(readonly reason: 'undecodable' | 'unreadable' | 'short' | 'long' | 'cut', readonly seconds = 0) {
     super(reason)
   }
 }
@@ -34,20 +39,33 @@ async function bytesOf(file: Blob): Promise<ArrayBuffer> {
 export async function decode(file: Blob, rate: number): Promise<Float32Array> {
   const bytes = await bytesOf(file)
   // Browsers divide samples above zero by 32767 and those below by 32768: loud ones would come back changed.
+  const length = lengthOf(bytes)
   const wav = readWav(bytes)
-  if (wav?.channels === 1 && wav.rate === rate && wav.samples.length > 0) return toFloat32(wav.samples)
+  if (length.isWhole && wav?.channels === 1 && wav.rate === rate && wav.samples.length > 0) return toFloat32(wav.samples)
   // An offline context decodes straight to its own rate.
   const context = new OfflineAudioContext(1, 1, rate)
   const sound = await context.decodeAudioData(bytes).catch(() => {
     throw new Unusable('undecodable')
   })
-  const mixed = sound.getChannelData(0)
-  for (let channel = 1; channel < sound.numberOfChannels; channel++) {
-    const other = sound.getChannelData(channel)
-    for (let i = 0; i < mixed.length; i++) mixed[i] = (mixed[i] ?? 0) + (other[i] ?? 0)
-  }
-  if (sound.numberOfChannels > 1) for (let i = 0; i < mixed.length; i++) mixed[i] = (mixed[i] ?? 0) / sound.numberOfChannels
-  return mixed
+  if (!length.isWhole || (length.seconds ?? 0) > sound.duration + EDGES_S) throw new Unusable('cut', sound.duration)
+  return mixed(Array.from({ length: sound.numberOfChannels }, (_, channel) => sound.getChannelData(channel)))
+}
+
+/** The mean of the channels, or the loudest one where they cancel each other out. */
+export function mixed(channels: Float32Array[]): Float32Array {
+  const [first] = channels
+  if (!first || channels.length === 1) return first ?? new Float32Array()
+  const mean = new Float32Array(first.length)
+  for (const channel of channels) for (let i = 0; i < mean.length; i++) mean[i] = mean[i]! + (channel[i] ?? 0) / channels.length
+  const powers = channels.map(powerOf)
+  const most = Math.max(...powers)
+  return powerOf(mean) < CANCELLED * most ? channels[powers.indexOf(most)]! : mean
+}
+
+function powerOf(samples: Float32Array): number {
+  let sum = 0
+  for (const sample of samples) sum += sample * sample
+  return sum
 }
 
 /** A FLAC of mono samples, and its hash; at the rate that recognition takes, unless another is given. */
@@ -67,15 +85,16 @@ export function hash(file: Blob, progress: Progress, signal: AbortSignal): Promi
  * longer than a voice, of which a part is then selected.
  */
 export async function asVoice(file: Blob): Promise<{ file: Blob; wav: Wav }> {
-  const wav = readWav(await bytesOf(file))
-  const isGood = wav !== null && wav.channels >= 1 && wav.channels <= 2 && wav.rate >= 8000 && wav.rate <= 192_000
+  const bytes = await bytesOf(file)
+  const wav = readWav(bytes)
+  const isGood = lengthOf(bytes).isWhole && wav !== null && wav.samples.length > 0 && wav.channels >= 1 && wav.channels <= 2 && wav.rate >= 8000 && wav.rate <= 192_000
   const samples = isGood ? wav.samples : toInt16(await decode(file, VOICE_RATE))
   const seconds = isGood ? samples.length / wav.channels / wav.rate : samples.length / VOICE_RATE
   if (seconds < 1) throw new Unusable('short', seconds)
   if (seconds > MOST_TO_CUT_S) throw new Unusable('long', seconds)
   if (isGood) return { file, wav }
-  const bytes = writeWav(samples, VOICE_RATE)
-  return { file: new Blob([bytes], { type: 'audio/wav' }), wav: readWav(bytes.buffer)! }
+  const made = writeWav(samples, VOICE_RATE)
+  return { file: new Blob([made], { type: 'audio/wav' }), wav: readWav(made.buffer)! }
 }
 
 function work(asked: Asked, moved: Transferable[], progress: Progress, signal: AbortSignal): Promise<Prepared> {

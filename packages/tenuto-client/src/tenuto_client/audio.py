@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tenuto_client.errors import AudioError
-
-if TYPE_CHECKING:
-    import numpy as np
+from tenuto_client.sounds.containers import missing_of
+from tenuto_client.sounds.part import told_incomplete
+from tenuto_client.sounds.source import Source
 
 RATE = 16_000
 MAX_SECONDS = 7200.0
@@ -103,11 +103,19 @@ def split(
 def convert_to_wav(source: Path, target: Path) -> None:
     """Write a short recording as a PCM16 WAV at its own sample rate, in mono or stereo. Raises AudioError."""
     soundfile = _soundfile()
+    from tenuto_client.sounds.samples import Reading
+
     try:
-        samples, rate = soundfile.read(source, dtype="int16", always_2d=True)
+        with source.open("rb", buffering=0) as file:
+            reading = Reading(Source(file))
+            samples, rate = reading.as_it_is(2)
+    except OSError as error:
+        raise AudioError(f"{source} cannot be read: {error.strerror}") from error
     except soundfile.LibsndfileError as error:
         raise AudioError(f"{source} cannot be read as audio ({error.error_string})") from error
-    soundfile.write(target, samples[:, :2], rate, "PCM_16", format="WAV")
+    if refusal := reading.refusal():
+        raise AudioError(f"{source} is not read: {refusal}")
+    soundfile.write(target, samples, rate, "PCM_16", format="WAV")
 
 
 class _Unreadable(Exception):
@@ -127,43 +135,47 @@ def _convert(source: Path, target: Path) -> float:
 
 def _convert_with_soundfile(source: Path, target: Path) -> float:
     soundfile = _soundfile()
-    import soxr
+    from tenuto_client.sounds.samples import Reading
 
     frames = 0
     try:
-        with soundfile.SoundFile(source) as recording:
-            stream = soxr.ResampleStream(recording.samplerate, RATE, 1, dtype="float32")
+        with source.open("rb", buffering=0) as file:
+            reading = Reading(Source(file))
             with soundfile.SoundFile(target, "w", RATE, 1, "PCM_16", format="FLAC") as flac:
-                for block in recording.blocks(_BLOCK_FRAMES, dtype="float32", always_2d=True):
-                    samples = stream.resample_chunk(block.mean(axis=1))
+                for samples in reading.blocks():
                     frames += len(samples)
                     flac.write(samples)
-                rest = stream.resample_chunk(_silence(), last=True)
-                frames += len(rest)
-                flac.write(rest)
+    except FileNotFoundError as error:
+        raise AudioError(f"{source}: no such file") from error
+    except OSError as error:
+        raise AudioError(f"{source} cannot be read: {error.strerror}") from error
     except soundfile.LibsndfileError as error:
-        if not source.is_file():
-            raise AudioError(f"{source}: no such file") from error
         raise _Unreadable(str(error.error_string).rstrip(".")) from error
+    if refusal := reading.refusal():
+        raise AudioError(f"{source} is not read: {refusal}")
     if not frames:
         raise AudioError(f"{source} contains no audio")
     return frames / RATE
 
 
 def _convert_with_ffmpeg(source: Path, target: Path) -> float:
-    command = ["ffmpeg", "-nostdin", "-v", "error", "-y", "-i", str(source.absolute())]
-    done = subprocess.run(
-        [*command, "-vn", "-ac", "1", "-ar", str(RATE), "-sample_fmt", "s16", "-c:a", "flac", str(target)],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["it gives no reason"]
-        raise AudioError(f"{source} cannot be read, not even by ffmpeg: {lines[-1]}")
-    with _soundfile().SoundFile(target) as file:
-        return len(file) / RATE
+    """Through a WAV with one or two channels, because ffmpeg takes a mean where two cancel each other out."""
+    with source.open("rb", buffering=0) as file:
+        missing = missing_of(Source(file))
+    with tempfile.TemporaryDirectory(prefix="tenuto-") as folder:
+        wav = Path(folder, "recording.wav")
+        command = ["ffmpeg", "-nostdin", "-v", "error", "-y", "-i", str(source.absolute()), "-vn"]
+        way = ["-af", "aformat=channel_layouts=mono|stereo", "-ar", str(RATE), "-c:a", "pcm_s16le"]
+        done = subprocess.run(
+            [*command, *way, str(wav)], capture_output=True, encoding="utf-8", errors="replace", check=False
+        )
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["it gives no reason"]
+            raise AudioError(f"{source} cannot be read, not even by ffmpeg: {lines[-1]}")
+        seconds = _convert_with_soundfile(wav, target)
+    if missing:
+        raise AudioError(f"{source} is not read: {told_incomplete(missing, seconds)}")
+    return seconds
 
 
 def _cuts(file: Any, seconds: float, part_s: float, overlap_s: float) -> Iterator[tuple[float, float]]:
@@ -209,12 +221,6 @@ def _head(source: Path) -> bytes:
             return file.read(42)
     except OSError as error:
         raise AudioError(f"{source} cannot be read: {error.strerror}") from error
-
-
-def _silence() -> np.ndarray[Any, Any]:
-    import numpy
-
-    return numpy.zeros(0, dtype="float32")
 
 
 def _soundfile() -> Any:

@@ -213,6 +213,17 @@ ERRORS: tuple[tuple[str, str], ...] = (
         "again",
         "它曾用另一个密钥发送，是否送达尚不清楚；请用那个密钥再运行这个批次",
     ),
+    (
+        "{0} is not read: it is cut off or damaged: {1}. {2} s of it can be read; to use those, write them to a new file, "
+        "as with `ffmpeg -i FILE NEW.flac`",
+        "{0}：文件被截断或已损坏（{1}），能读出 {2} 秒。要使用这一部分，请先另存为新文件，"
+        "例如用 `ffmpeg -i FILE NEW.flac`",
+    ),
+    (
+        "{0} is not read: it is damaged or cut off: {1}; it holds no sound that can be read",
+        "{0}：文件已损坏或被截断（{1}），读不出声音",
+    ),
+    ("{0} is not read: {1}", "{0} 没有读取：{1}"),
     ("{0} contains no audio", "{0} 没有声音"),
     ("{0} cannot be read, not even by ffmpeg: {1}", "{0} 无法读取，ffmpeg 也不行：{1}"),
     ("{0} cannot be read: {1}", "{0} 无法读取：{1}"),

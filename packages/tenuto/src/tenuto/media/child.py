@@ -79,8 +79,6 @@ def read_answer(child: "subprocess.Popen[bytes]", seconds: float) -> bytes:
 def to_flac(source: BinaryIO, target: BinaryIO) -> int:
     """Decode the file `source` into the empty file `target`; both are real files, open and unbuffered.
 
-    Both must be writable: the length in the header of a streamed WAV is filled in.
-
     Returns how many samples were written. Raises NotReadable, DecoderEnded and DecoderFailed.
     """
     source.seek(0)

@@ -22,6 +22,9 @@ from tenuto.media.child import (
 )
 from tenuto.media.confinement import confine
 from tenuto.media.flac import MAX_DURATION_S
+from tenuto_client.sounds.containers import missing_of
+from tenuto_client.sounds.part import told_incomplete
+from tenuto_client.sounds.source import Source
 
 RATE = 16_000
 """In Hz, of the recordings it decodes."""
@@ -34,10 +37,11 @@ ENDING_S = 10.0
 CPU_S = 600
 MEMORY_BYTES = 2 << 30
 """Of address space, most of it for libraries that are not used."""
-OUTPUT_BYTES = 256 << 20
-"""Two hours of samples take 220 MiB."""
+OUTPUT_BYTES = 512 << 20
+"""Two hours of samples of two channels take 440 MiB."""
 
 CONFINED = b"confined\n"
+_MISSING = b"missing: "
 
 FORMATS = {"mov": "M4A, MP4 or MOV", "matroska": "WebM or Matroska", "asf": "WMA", "amr": "AMR", "aac": "AAC"}
 """The formats it reads: ffmpeg's names for them, and those for people."""
@@ -72,35 +76,44 @@ def format_of(start: bytes) -> str | None:
     return next((name for at, mark, name in _MARKS if start[at:].startswith(mark)), None)
 
 
-def to_wav(program: str, form: str, source: BinaryIO, target: BinaryIO) -> None:
-    """Decode the first sound in `source`, one of `FORMATS`, into the empty file `target`: 16 kHz mono PCM16.
+def to_wav(program: str, form: str, source: BinaryIO, target: BinaryIO) -> str | None:
+    """Decode the first sound in `source`, one of `FORMATS`, into the empty file `target`: PCM16 at 16 kHz.
 
-    At most a second more than the longest recording. Raises NotReadable, DecoderEnded and DecoderFailed.
+    With one or two channels, because ffmpeg takes the mean of channels that cancel each other out. At most
+    a second more than the longest recording. Returns what is missing of the file; None: nothing. Raises
+    NotReadable, DecoderEnded and DecoderFailed.
     """
     sound = [
         "-map",
         "0:a:0",
         "-t",
         str(MAX_DURATION_S + 1),
-        "-ac",
-        "1",
+        "-af",
+        "aformat=channel_layouts=mono|stereo",
         "-ar",
         str(RATE),
         "-c:a",
         "pcm_s16le",
     ]
-    has_failed = _run(program, ["-f", form], [*sound, "-f", "wav"], source, target)
+    has_failed, missing = _run(program, ["-f", form], [*sound, "-f", "wav"], source, target)
     if has_failed and os.fstatvfs(target.fileno()).f_bavail == 0:
         raise DecoderFailed("the disk has no space left for the decoded audio")
     if has_failed or not target.seek(0, 2):
         raise NotReadable(f"it is damaged, or not the {FORMATS[form]} that it begins as, or holds no sound")
     target.seek(0)
+    return missing or None
+
+
+def refuse_incomplete(missing: str | None, frames: int) -> None:
+    """NotReadable: something is missing of a file of which so many frames could be read."""
+    if missing:
+        raise NotReadable(told_incomplete(missing, frames / RATE))
 
 
 def to_aac(program: str, source: BinaryIO, target: BinaryIO) -> None:
     """Encode the WAV `source` as AAC in ADTS. Raises DecoderEnded and DecoderFailed."""
     way = ["-c:a", "aac", "-b:a", str(AAC_BITS), "-f", "adts"]
-    if _run(program, ["-f", "wav"], way, source, target):
+    if _run(program, ["-f", "wav"], way, source, target)[0]:
         raise DecoderFailed("ffmpeg could not write AAC")
 
 
@@ -113,8 +126,13 @@ def version(program: str) -> str:
     return done.stdout.decode(errors="replace").partition("\n")[0][:100]
 
 
-def _run(program: str, before: list[str], after: list[str], source: BinaryIO, target: BinaryIO) -> int:
-    """Run it; returns its exit status. Both are real, open files; `source` is read from its start."""
+def _run(
+    program: str, before: list[str], after: list[str], source: BinaryIO, target: BinaryIO
+) -> tuple[int, str]:
+    """Run it; returns its exit status, and what is missing of `source`, which is read from its start.
+
+    Both are real, open files.
+    """
     source.seek(0)
     child = start_child(
         "tenuto.media.ffmpeg", program, *before, "--", *after, source=source, output=target.fileno()
@@ -127,12 +145,13 @@ def _run(program: str, before: list[str], after: list[str], source: BinaryIO, ta
                 status = child.wait(ENDING_S) if answer else None
         finally:
             child.kill()
-    failure = answer.removeprefix(CONFINED).decode(errors="replace").strip()
-    if failure:
+    said = answer.removeprefix(CONFINED).decode(errors="replace").strip()
+    missing = said.removeprefix(_MISSING.decode()) if said.startswith(_MISSING.decode()) else ""
+    if (failure := said) and not missing:
         raise DecoderFailed(failure[:300])
     if status is None or status < 0:
         raise DecoderEnded("it takes ffmpeg too much time or memory")
-    return status
+    return status, missing[:300]
 
 
 def main(arguments: list[str]) -> None:
@@ -159,6 +178,9 @@ def main(arguments: list[str]) -> None:
         sys.stdout.write(f"ffmpeg is not run where it cannot be confined: {'; '.join(missing)}\n")
         return
     sys.stdout.write(CONFINED.decode())
+    with open(0, "rb", buffering=0, closefd=False) as file:
+        if lacking := missing_of(Source(file)):
+            sys.stdout.write(f"{_MISSING.decode()}{lacking}\n")
     sys.stdout.flush()
     try:
         os.execv(program, command)

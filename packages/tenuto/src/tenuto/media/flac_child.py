@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tenuto.media import flac
 from tenuto.media.confinement import confine
 from tenuto.media.flac import FlacInvalid, StreamInfo
+from tenuto_client.sounds.samples import mixed
 
 RATE = 16_000
 """In Hz, of the samples that it writes."""
@@ -180,7 +181,7 @@ class Pcm:
     def add(self, samples: memoryview) -> None:
         """The next interleaved samples, full scale in 16 or 32 bits."""
         whole = np.frombuffer(samples, np.int16 if self._is_narrow else np.int32)
-        mono = whole.reshape(-1, self._channels).mean(axis=1, dtype=np.float32)
+        mono = mixed(whole.reshape(-1, self._channels))
         mono /= _FULL_SCALE if self._is_narrow else _WIDE_SCALE
         if self._resampler is not None:
             mono = self._resampler.resample_chunk(mono)

@@ -8,7 +8,6 @@ grow with the file, and time only with the sound in it. `media.child` is the par
 import json
 import os
 import resource
-import struct
 import sys
 import threading
 import time
@@ -16,25 +15,23 @@ from typing import Any
 
 import numpy as np
 import soundfile
-import soxr
 from numpy.typing import NDArray
 
 from tenuto.media.confinement import confine
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, READABLE
-from tenuto.media.wav import MAX_CHUNKS
+from tenuto_client.sounds.samples import Reading
+from tenuto_client.sounds.source import Source
 
 RATE = 16_000
 """In Hz, of what it writes."""
 RATES = (1_000, 384_000)
 """In Hz, the lowest and the highest that it reads."""
-BLOCK_FRAMES = 1 << 16
-"""How many frames are decoded at once."""
 MEMORY_BYTES = 1 << 30
 """Of address space, most of it the libraries' own; a block of samples takes 2 MiB at most."""
 OUTPUT_BYTES = 256 << 20
 """Two hours of incompressible samples take 220 MiB."""
 START_CPU_S = 10.0
-"""For a file's head; libsndfile also reads the whole of an MP3 first, to learn its length."""
+"""For a file's head, and for counting the frames of an MP3."""
 SAMPLES_PER_CPU_S = 2_000_000
 """Of all channels together, of what was decoded so far. A slower file was crafted to be slow."""
 MAX_CPU_S = 600
@@ -63,6 +60,10 @@ class _Watch:
     def __init__(self) -> None:
         self.samples = 0
 
+    def add(self, samples: int) -> None:
+        """That many more were decoded."""
+        self.samples += samples
+
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -90,30 +91,21 @@ def main(arguments: list[str]) -> None:
     sys.stdout.write(json.dumps(answer) + "\n")
 
 
-class _Stream(soundfile.SoundFile):  # type: ignore[misc]
-    """The decoder."""
-
-    def seekable(self) -> bool:
-        """False, or soundfile would seek after every read."""
-        return False
-
-
 def _convert(output: int) -> dict[str, Any]:
     _check_beginning(os.pread(0, 64, 0))
-    _complete_header()
     watch = _Watch()
     sink = soundfile.SoundFile(output, "w", RATE, 1, "PCM_16", format="FLAC", closefd=False)
     watch.start()
     # libsndfile reads a caller's bytes in ways that we do not know; it has not seen any yet.
     unconfined = confine()
     try:
-        with _Stream(0, closefd=False) as stream:
-            _check_head(stream)
-            frames, written = _copy(stream, sink, watch)
-            if stream.format == "FLAC" and stream.frames not in (frames, _UNKNOWN_FRAMES):
-                raise _Refused("it is damaged or cut off")
+        with open(0, "rb", buffering=0, closefd=False) as file:
+            reading = Reading(Source(file))
+            written = _copy(reading, sink, watch)
     except soundfile.LibsndfileError as error:
         raise _Refused(f"it is damaged, or not what it begins as: {error.error_string}") from error
+    if refusal := reading.refusal():
+        raise _Refused(refusal)
     if not written:
         raise _Refused("it holds no sound")
     sink.close()
@@ -125,35 +117,6 @@ def _check_beginning(content: bytes) -> None:
         raise _Refused(f"it does not begin like a sound file; {READABLE} are read")
 
 
-def _complete_header() -> None:
-    """If a WAV's header gives its samples the length 0 and more follows, set it to the end of the file.
-
-    Recorders that cannot seek back leave 0. With any other wrong length, libsndfile itself reads to the end.
-    """
-    size_bytes = os.fstat(0).st_size
-    riff = os.pread(0, 12, 0)
-    at = 12
-    for _ in range(MAX_CHUNKS if (riff[:4], riff[8:]) == (b"RIFF", b"WAVE") else 0):
-        name, length = _chunk(at)
-        if name == b"data":
-            following, its_length = _chunk(at + 8)
-            is_empty = following.isalnum() and at + 16 + its_length <= size_bytes
-            if length == 0 and not is_empty:
-                os.pwrite(0, struct.pack("<I", size_bytes - at - 8), at + 4)
-            return
-        at += 8 + length + length % 2
-
-
-def _chunk(at: int) -> tuple[bytes, int]:
-    """The name of the chunk that begins there and the length of its content; nothing at the file's end."""
-    head = os.pread(0, 8, at)
-    return struct.unpack("<4sI", head) if len(head) == 8 else (b"", 0)
-
-
-_UNKNOWN_FRAMES = 0x7FFF_FFFF_FFFF_FFFF
-"""libsndfile's length of a stream that does not state its own."""
-
-
 def _check_head(stream: soundfile.SoundFile) -> None:
     if stream.format not in _FORMATS:
         raise _Refused(f"it is {stream.format}, which is not read here; {READABLE} are")
@@ -163,26 +126,16 @@ def _check_head(stream: soundfile.SoundFile) -> None:
         raise _Refused(f"its rate is {stream.samplerate} Hz; {RATES[0]} to {RATES[1]} Hz are read")
 
 
-def _copy(stream: soundfile.SoundFile, sink: soundfile.SoundFile, watch: _Watch) -> tuple[int, int]:
-    """Mix, resample and write all samples; returns how many frames were read, and written."""
-    resampler = None
-    if stream.samplerate != RATE:
-        resampler = soxr.ResampleStream(stream.samplerate, RATE, 1, dtype="float32")
-    block = np.empty((BLOCK_FRAMES, stream.channels), np.float32)
-    frames, written, count = 0, 0, BLOCK_FRAMES
-    while count == BLOCK_FRAMES:
-        count = len(stream.read(out=block))
-        frames += count
-        watch.samples = frames * stream.channels
-        if frames > MAX_DURATION_S * stream.samplerate:
+def _copy(reading: Reading, sink: soundfile.SoundFile, watch: _Watch) -> int:
+    """Write all samples; returns how many."""
+    written = 0
+    for mono in reading.blocks(_check_head, watch.add):
+        if reading.seconds > MAX_DURATION_S:
             raise _Refused(f"it is longer than {MAX_DURATION_S // 60} minutes")
-        mono = block[:count].mean(axis=1, dtype=np.float32)
-        if resampler is not None:
-            mono = resampler.resample_chunk(mono, last=count < BLOCK_FRAMES)
         # Floats in a file need not be sound: they may be NaN, or beyond full scale.
         whole = np.nan_to_num(mono, posinf=1, neginf=-1).clip(-1, 1) * (1 << 15)
         written += _write(sink, np.rint(whole).clip(-(1 << 15), (1 << 15) - 1).astype(np.int16))
-    return frames, written
+    return written
 
 
 def _write(sink: soundfile.SoundFile, samples: NDArray[np.int16]) -> int:

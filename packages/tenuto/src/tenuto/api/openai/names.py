@@ -44,22 +44,31 @@ MAX_NAMED = 40
 """Voices named in a refusal."""
 
 
-def model_for(tx: Transaction, service: Service, caller: Caller, kind: str, requested: str) -> str:
+def model_for(
+    tx: Transaction, service: Service, caller: Caller, kind: str, requested: str, *, using: str = ""
+) -> str:
     """`model_named` with the models of this service that are callable now."""
     visible = [
         model for model in service.models.values() if caller.may_use(model.name) and model.kind == kind
     ]
     offered = [name for name, reason in reasons(service, tx, visible).items() if reason is None]
-    return model_named(service.models, caller, kind, requested, offered)
+    return model_named(service.models, caller, kind, requested, offered, using=using)
 
 
 def model_named(
-    models: Mapping[str, Model], caller: Caller, kind: str, requested: str, callable_: Iterable[str]
+    models: Mapping[str, Model],
+    caller: Caller,
+    kind: str,
+    requested: str,
+    callable_: Iterable[str],
+    *,
+    using: str = "",
 ) -> str:
     """The full name of the model that a program means: `requested` if it is one, else what it stands for.
 
-    OpenAI's names stand for the first model of their kind that this key may use, a callable one if there is
-    any; for recognition, only one with a single engine. InvalidRequest: a model of another kind.
+    OpenAI's names stand for the first model of their kind that this key may use: one that uses the parameter
+    `using`, else a callable one if there is any; for recognition, only one with a single engine.
+    InvalidRequest: a model of another kind.
     """
     if requested in models and caller.may_use(requested) and models[requested].kind != kind:
         listed = ", ".join(_fitting(models, caller, kind)) or "none"
@@ -70,7 +79,9 @@ def model_named(
         return requested
     fitting = _fitting(models, caller, kind)
     offered = set(callable_)
-    return next((name for name in fitting if name in offered), fitting[0] if fitting else requested)
+    able = [name for name in fitting if name in offered]
+    best = [name for name in able if using in models[name].entry.honoured]
+    return [*best, *able, *fitting, requested][0]
 
 
 def voice_named(voices: Sequence[VoiceName], requested: str, language: str) -> str | None:

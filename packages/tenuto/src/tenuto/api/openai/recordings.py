@@ -199,8 +199,10 @@ def _decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) -
         unless = "is read only if the operator has set `ffmpeg` in the settings"
         raise NotReadable(f"it is {ffmpeg.FORMATS[form]}, which {unless}; {READABLE} are read always")
     with _scratch(folder) as wav:
-        ffmpeg.to_wav(program, form, file, wav)
-        return to_flac(wav, flac)
+        missing = ffmpeg.to_wav(program, form, file, wav)
+        frames = to_flac(wav, flac)
+    ffmpeg.refuse_incomplete(missing, frames)
+    return frames
 
 
 async def _record(

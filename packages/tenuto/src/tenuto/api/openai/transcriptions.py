@@ -7,7 +7,7 @@ are neutral, because the types of OpenAI's packages require them.
 
 import asyncio
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
 from tenuto.api.jobs import changed
+from tenuto.api.openai import spoken
 from tenuto.api.openai.jobs import (
     Submitted,
     ignored_header,
@@ -108,7 +109,7 @@ _FIELDS = by_name(
             "A model, or OpenAI's name of one.",
             required=True,
         ),
-        Field("language", Text(MAX_TEXT_BYTES, "bytes"), "What is spoken; detected if left out."),
+        Field(spoken.FIELD, spoken.Language(), "What is spoken; detected if left out."),
         Field("prompt", Text(MAX_TEXT_BYTES, "bytes"), "Kept with the request."),
         Field("keywords", Texts(1000, Text(MAX_TEXT_BYTES, "bytes")), "Kept with the request."),
         Field("response_format", _Form(), "The form of the transcript.", "json"),
@@ -141,17 +142,27 @@ async def create(call: Call) -> Answer | None:
             )
         except InvalidRequest as error:
             raise in_their_words(error, _THEIR_NAMES) from error
-    headers = ignored_header(recording.form.ignored)
-    form = values.get("response_format", "json")
+    ignored = recording.form.ignored
     if values.get("stream"):
-        await _send_events(call, form, submitted, headers)
+        ignored = await _with_language(call, submitted, values, ignored)
+        await _send_events(call, values.get("response_format", "json"), submitted, ignored_header(ignored))
         return None
     operations = await wait(call, submitted, wait_end(call))
     if (refusal := not_succeeded(call, operations)) is not None:
-        refusal.headers.extend(headers)
+        refusal.headers.extend(ignored_header(ignored))
         return refusal
-    await _send(call, form, operations, submitted, headers)
+    await _send(call, values, operations, submitted, ignored)
     return None
+
+
+async def _with_language(
+    call: Call, submitted: Submitted, values: Mapping[str, Any], ignored: list[str]
+) -> list[str]:
+    """The ignored fields, before the transcript is there, which will tell its language."""
+    [job_id] = submitted.job_ids
+    operation = await call.read_again(lambda tx, who: read.for_caller(tx, who, job_id))
+    is_ignored = spoken.is_ignored(values, call.service.models.get(operation.model), "")
+    return [*ignored, spoken.FIELD] if is_ignored else ignored
 
 
 async def refuse_translation(call: Call) -> Answer:
@@ -185,21 +196,31 @@ def _values(sent: dict[str, list[str]]) -> dict[str, Any]:
 
 def _work(tx: Transaction, call: Call, caller: Caller, values: dict[str, Any]) -> dict[str, Any]:
     """The model and the parameters of the job, as `POST /v1/jobs` takes them."""
-    language = values.get("language", AUTOMATIC).strip().replace("_", "-").partition("-")[0].lower()
-    parameters = {"language": language or AUTOMATIC}
+    language = spoken.code_of(values.get(spoken.FIELD, "")) or AUTOMATIC
+    parameters = {"language": language}
     if "prompt" in values:
         parameters["context"] = values["prompt"]
     if values.get("keywords"):
         parameters["hotwords"] = values["keywords"]
-    model = model_for(tx, call.service, caller, KIND, values["model"])
+    # Who asks for speakers gets the model that tells them apart, even if it detects the language.
+    wants_speakers = values.get("response_format") == "diarized_json" or "diarize" in values["model"]
+    using = spoken.FIELD if language != AUTOMATIC and not wants_speakers else ""
+    model = model_for(tx, call.service, caller, KIND, values["model"], using=using)
     return {"model": model, "parameters": parameters}
 
 
 async def _send(
-    call: Call, form: str, operations: Sequence[Operation], submitted: Submitted, headers: Headers
+    call: Call,
+    values: Mapping[str, Any],
+    operations: Sequence[Operation],
+    submitted: Submitted,
+    ignored: list[str],
 ) -> None:
     transcript = await _transcript(call, operations)
-    headers = [*headers, *job_headers(operations, submitted)]
+    form = values.get("response_format", "json")
+    if spoken.is_ignored(values, call.service.models.get(operations[0].model), transcript.language):
+        ignored = [*ignored, spoken.FIELD]
+    headers = [*ignored_header(ignored), *job_headers(operations, submitted)]
     answer = Answer(200, b"", headers)
     if form == "text":
         answer.media_type = (b"content-type", b"text/plain; charset=utf-8")

@@ -1,0 +1,42 @@
+"""An open file that is read in small pieces, in any order but mostly forwards."""
+
+import os
+from typing import BinaryIO
+
+_WINDOW_BYTES = 1 << 18
+
+
+class Source:
+    """Reads with `lseek` and `read` alone, which a confined process still may."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._fd = file.fileno()
+        self.size = os.lseek(self._fd, 0, os.SEEK_END)
+        self._window, self._start = b"", 0
+
+    def at(self, start: int, count: int) -> bytes:
+        """The bytes from there on; fewer at the end of the file."""
+        if start >= self.size:
+            return b""
+        offset = start - self._start
+        if offset < 0 or offset + count > len(self._window):
+            self._window, self._start, offset = self._read(start, max(count, _WINDOW_BYTES)), start, 0
+        return self._window[offset : offset + count]
+
+    def find(self, mark: bytes, start: int) -> int:
+        """Where a mark stands next; the end of the file if it does not."""
+        while start < self.size:
+            content = self.at(start, _WINDOW_BYTES)
+            found = content.find(mark)
+            if found >= 0:
+                return start + found
+            start += max(1, len(content) - len(mark) + 1)
+        return self.size
+
+    def _read(self, start: int, count: int) -> bytes:
+        os.lseek(self._fd, start, os.SEEK_SET)
+        pieces = []
+        while count > 0 and (piece := os.read(self._fd, count)):
+            pieces.append(piece)
+            count -= len(piece)
+        return b"".join(pieces)

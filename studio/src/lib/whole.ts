@@ -1,0 +1,184 @@
+// Whether all of a sound file has arrived, and how long it is by its own frames and pages: browsers decode a cut file as
+// far as it goes, and of joined ones perhaps the first. The service and the command look for the same (decision 0072).
+
+/** `seconds` is null where only decoding tells. */
+export type Length = { isWhole: boolean; seconds: number | null }
+
+const OPEN = 0x7fff0000
+// Some writers count the head as samples.
+const TOLERATED = 44
+const EBML = 0x1a45dfa3
+const SEGMENT = 0x18538067
+const CLUSTER = 0x1f43b675
+const MP3_RATES = [[11025, 12000, 8000], [], [22050, 24000, 16000], [44100, 48000, 32000]]
+const KBITS_1 = [
+  [], [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
+  [0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384],
+  [0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
+]
+const KBITS_2 = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160]
+const KBITS_2_I = [0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256]
+
+export function lengthOf(buffer: ArrayBuffer): Length {
+  const bytes = new Uint8Array(buffer)
+  const view = new DataView(buffer)
+  const start = afterTag(bytes, 0)
+  const mark = word(bytes, start)
+  if (mark === 'RIFF') return { isWhole: isWholeWav(bytes, view), seconds: null }
+  if (mark === 'OggS') return ogg(bytes, view)
+  if (word(bytes, 4) === 'ftyp') return { isWhole: isWholeMp4(bytes, view), seconds: null }
+  if (bytes.length > 4 && view.getUint32(0) === EBML) return { isWhole: isWholeWebm(bytes), seconds: null }
+  if (frameAt(bytes, start)) return mp3(bytes, view, start)
+  return { isWhole: true, seconds: null }
+}
+
+function isWholeWav(bytes: Uint8Array, view: DataView): boolean {
+  for (let at = 12; at + 8 <= bytes.length; ) {
+    const size = view.getUint32(at + 4, true)
+    if (word(bytes, at) === 'data') return size >= OPEN || at + 8 + size <= bytes.length + TOLERATED
+    at += 8 + size + (size % 2)
+  }
+  return false
+}
+
+/** The samples of all links, by the last page of each; the mark of the end is left out by many recorders. */
+function ogg(bytes: Uint8Array, view: DataView): Length {
+  let [seconds, rate, skip, last, serial] = [0, 0, 0, 0, -1]
+  let at = 0
+  let [isBegun, isCaptured] = [false, false]
+  for (; word(bytes, at) === 'OggS' && at + 27 <= bytes.length; ) {
+    const count = bytes[at + 26]!
+    const body = at + 27 + count
+    const end = body + bytes.subarray(at + 27, body).reduce((sum, size) => sum + size, 0)
+    if (end > bytes.length) return { isWhole: false, seconds: null }
+    if (bytes[at + 5]! & 2) {
+      if (isBegun) {
+        seconds += rate ? Math.max(0, last - skip) / rate : 0
+        rate = skip = last = 0
+        isBegun = false
+      }
+      const isOpus = word(bytes, body) === 'Opus'
+      if (rate === 0 && (isOpus || word(bytes, body + 1) === 'vorb')) {
+        serial = view.getUint32(at + 14, true)
+        rate = isOpus ? 48000 : view.getUint32(body + 12, true)
+        skip = isOpus ? view.getUint16(body + 10, true) : 0
+      }
+    } else isBegun = true
+    if (view.getUint32(at + 14, true) === serial && view.getUint32(at + 10, true) !== 0xffffffff) {
+      const samples = view.getUint32(at + 6, true) + view.getUint32(at + 10, true) * 2 ** 32
+      // A broadcast that was joined late counts from its own beginning.
+      if (last === 0 && samples > 60 * rate && rate > 0) isCaptured = true
+      last = samples
+    }
+    at = end
+  }
+  seconds += rate ? Math.max(0, last - skip) / rate : 0
+  return { isWhole: isPadding(bytes, at), seconds: isCaptured ? null : seconds }
+}
+
+function isWholeMp4(bytes: Uint8Array, view: DataView): boolean {
+  for (let at = 0; at < bytes.length; ) {
+    if (at + 8 > bytes.length || (at > 0 && word(bytes, at + 4) === 'ftyp')) return false
+    let size = view.getUint32(at)
+    if (size === 0) return true
+    if (size === 1 && at + 16 <= bytes.length) size = Number(view.getBigUint64(at + 8))
+    if (size < 8 || at + size > bytes.length) return isPadding(bytes, at)
+    at += size
+  }
+  return true
+}
+
+/** A browser's own recordings have segments and clusters without a length, whose content is walked. */
+function isWholeWebm(bytes: Uint8Array): boolean {
+  for (let at = 0; at < bytes.length; ) {
+    const name = number(bytes, at)
+    const length = name && number(bytes, at + name.size, true)
+    if (!name || !length) return false
+    if (at > 0 && name.value === EBML) return false
+    at += name.size + length.size
+    // All ones mean that the length is unknown; eight bytes of them are more than a number holds.
+    if (length.value >= 2 ** Math.min(53, 7 * length.size) - 1) {
+      if (name.value !== SEGMENT && name.value !== CLUSTER) return true
+      continue
+    }
+    if (at + length.value > bytes.length) return false
+    at += length.value
+  }
+  return true
+}
+
+/** A number of variable length, with the mark of its length unless it is a length itself. */
+function number(bytes: Uint8Array, at: number, isLength = false): { size: number; value: number } | null {
+  const first = bytes[at]
+  if (!first) return null
+  const size = Math.clz32(first) - 23
+  if (at + size > bytes.length) return null
+  const start = isLength ? first & (255 >> size) : first
+  return { size, value: bytes.subarray(at + 1, at + size).reduce((sum, byte) => sum * 256 + byte, start) }
+}
+
+/** The frames, counted; what is between them must be tags or zeros. */
+function mp3(bytes: Uint8Array, view: DataView, start: number): Length {
+  let [seconds, promised, counted] = [0, 0, 0]
+  let isWhole = true
+  for (let at = start; at < bytes.length; ) {
+    const frame = frameAt(bytes, at)
+    if (!frame) {
+      const after = afterTag(bytes, at)
+      if (after === at && isPadding(bytes, at)) break
+      if (after === at) return { isWhole: false, seconds }
+      at = after
+      continue
+    }
+    if (at + frame.size > bytes.length) return { isWhole: false, seconds }
+    const tag = frame.tagAt.map((place) => at + place).find((place) => ['Xing', 'Info'].includes(word(bytes, place)))
+    if (tag !== undefined) {
+      isWhole &&= promised <= counted + 1
+      promised = bytes[tag + 7]! & 1 ? view.getUint32(tag + 8) : 0
+      counted = 0
+    } else {
+      seconds += frame.samples / frame.rate
+      counted += 1
+    }
+    at += frame.size
+  }
+  return { isWhole: isWhole && promised <= counted + 1, seconds }
+}
+
+type Frame = { size: number; samples: number; rate: number; tagAt: number[] }
+
+function frameAt(bytes: Uint8Array, at: number): Frame | null {
+  const [first, second, third, fourth] = bytes.subarray(at, at + 4)
+  if (fourth === undefined || first !== 0xff || second! < 0xe0) return null
+  const version = (second! >> 3) & 3
+  const layer = (second! >> 1) & 3
+  const rate = MP3_RATES[version]?.[(third! >> 2) & 3]
+  const kbits = (version === 3 ? KBITS_1[layer]! : layer === 3 ? KBITS_2_I : KBITS_2)[third! >> 4]
+  if (!rate || !kbits || layer === 0) return null
+  const padding = (third! >> 1) & 1
+  if (layer === 3) return { size: (Math.floor((12000 * kbits) / rate) + padding) * 4, samples: 384, rate, tagAt: [] }
+  const samples = layer === 1 && version !== 3 ? 576 : 1152
+  const isMono = fourth >> 6 === 3
+  const side = version === 3 ? (isMono ? 17 : 32) : isMono ? 9 : 17
+  return { size: Math.floor((samples * 125 * kbits) / rate) + padding, samples, rate, tagAt: [4 + side, 6 + side] }
+}
+
+function afterTag(bytes: Uint8Array, at: number): number {
+  const head = bytes.subarray(at, at + 32)
+  const mark = word(bytes, at)
+  if (mark.startsWith('ID3')) return at + 10 + head[6]! * 2 ** 21 + head[7]! * 2 ** 14 + head[8]! * 128 + head[9]!
+  if (mark.startsWith('TAG')) return at + 128
+  if (mark === 'APET' && head.length === 32) {
+    return at + new DataView(head.slice().buffer).getUint32(12, true) + (head[23]! & 0x80 ? 32 : 0)
+  }
+  return at
+}
+
+function isPadding(bytes: Uint8Array, at: number): boolean {
+  const after = afterTag(bytes, at)
+  return after > at ? after >= bytes.length : bytes.subarray(at).every((byte) => byte === 0)
+}
+
+function word(bytes: Uint8Array, at: number): string {
+  return String.fromCharCode(...bytes.subarray(at, at + 4))
+}

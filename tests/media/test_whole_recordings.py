@@ -1,0 +1,218 @@
+"""A recording is read to its end, or refused: never is a part of it taken for the whole."""
+
+import functools
+import io
+import random
+import re
+import subprocess
+import tempfile
+
+import numpy as np
+import pytest
+import soundfile
+from numpy.typing import NDArray
+
+from media.readers import as_pcm, converted
+from servers.ffmpegs import ffmpeg
+from tenuto.media.child import NotReadable
+
+RATE = 16_000
+MP3 = ["-c:a", "libmp3lame"]
+WITHOUT_LENGTH = ["-write_xing", "0"]
+WAYS: dict[str, list[str]] = {
+    "MP3, variable rate": [*MP3, "-q:a", "4", "-f", "mp3"],
+    "MP3, variable rate, no length": [*MP3, "-q:a", "4", *WITHOUT_LENGTH, "-f", "mp3"],
+    "MP3, constant rate": [*MP3, "-b:a", "32k", *WITHOUT_LENGTH, "-f", "mp3"],
+    "MP2": ["-c:a", "mp2", "-f", "mp2"],
+    "Vorbis": ["-c:a", "libvorbis", "-f", "ogg"],
+    "Opus": ["-c:a", "libopus", "-b:a", "24k", "-f", "ogg"],
+    "FLAC": ["-c:a", "flac", "-f", "flac"],
+    "WAV": ["-rf64", "never", "-f", "wav"],
+    "WAV, ADPCM": ["-c:a", "adpcm_ms", "-f", "wav"],
+    "RF64": ["-rf64", "always", "-f", "wav"],
+    "W64": ["-f", "w64"],
+    "AIFF": ["-f", "aiff"],
+    "AU": ["-f", "au"],
+    "CAF": ["-f", "caf"],
+}
+STREAMED = ("MP3, variable rate", "Vorbis", "Opus", "FLAC", "WAV")
+"""Written to a pipe, whose writer cannot fill in a length afterwards."""
+
+
+@functools.cache
+def spoken(
+    seconds: float, rate: int, channels: int, *, is_silent_first: bool = False, seed: int = 1
+) -> bytes:
+    """A WAV of bursts of noise and pauses, as long as words: its bit rate varies as that of speech does."""
+    count = round(seconds * rate)
+    at = np.arange(count) / rate
+    noise = np.random.default_rng(seed).standard_normal(count)
+    is_loud = (at % 1.6 < 0.8) != is_silent_first
+    samples = noise * np.where(is_loud, 0.2 * np.abs(np.sin(at * 9)), 0.0005)
+    file = io.BytesIO()
+    soundfile.write(file, np.repeat(samples[:, None], channels, axis=1), rate, format="WAV")
+    return file.getvalue()
+
+
+@functools.cache
+def encoded(sound: bytes, way: tuple[str, ...], *, is_streamed: bool = False) -> bytes:
+    """In a file, whose head the encoder completes at the end, or in a pipe."""
+    if not is_streamed:
+        return _in_a_file(sound, way)
+    command = [ffmpeg(), "-v", "error", "-f", "wav", "-i", "pipe:0", *way, "pipe:1"]
+    return subprocess.run(command, input=sound, capture_output=True, check=True).stdout
+
+
+def _in_a_file(sound: bytes, way: tuple[str, ...]) -> bytes:
+    with tempfile.NamedTemporaryFile() as file:
+        command = [ffmpeg(), "-v", "error", "-y", "-f", "wav", "-i", "pipe:0", *way, file.name]
+        subprocess.run(command, input=sound, check=True)
+        return file.read()
+
+
+def by_ffmpeg(content: bytes) -> NDArray[np.int16]:
+    """All of its samples, by another decoder."""
+    command = [ffmpeg(), "-v", "quiet", "-i", "pipe:0", "-ac", "1", "-ar", str(RATE), "-f", "s16le", "pipe:1"]
+    return np.frombuffer(
+        subprocess.run(command, input=content, capture_output=True, check=False).stdout, "<i2"
+    )
+
+
+def agree(ours: NDArray[np.int16], theirs: NDArray[np.int16]) -> bool:
+    """Whether both have the same end, within the tenth of a second by which decoders differ."""
+    if abs(len(ours) - len(theirs)) > RATE // 10:
+        return False
+    end, reach = min(len(ours), len(theirs)) - RATE // 10, RATE // 10
+    tail = theirs[end - RATE : end].astype(float)
+    window = ours[max(0, end - RATE - reach) : end + reach].astype(float)
+    alike = np.correlate(window, tail, "valid")
+    sums = np.cumsum(np.concatenate(([0.0], window**2)))
+    powers = np.sqrt((sums[len(tail) :] - sums[: -len(tail)]) * (tail @ tail)) + 1
+    return bool((alike / powers).max() > 0.9)
+
+
+@pytest.mark.parametrize("quality", [0, 4, 9])
+@pytest.mark.parametrize("is_silent_first", [False, True])
+def test_an_mp3_without_a_length_has_all_of_its_samples(quality: int, is_silent_first: bool) -> None:
+    """Encoders that write to a pipe leave it out, and the first frame's bit rate tells nothing."""
+    sound = spoken(6, 44_100, 1, is_silent_first=is_silent_first)
+    bare = encoded(sound, (*MP3, "-q:a", str(quality), *WITHOUT_LENGTH, "-f", "mp3"))
+    piped = encoded(sound, (*MP3, "-q:a", str(quality), "-f", "mp3"), is_streamed=True)
+    for content in (bare, piped):
+        assert agree(converted(content)[0], by_ffmpeg(content))
+
+
+def test_an_estimate_that_is_too_long_is_harmless() -> None:
+    """Small frames of silence at the start of a long MP3: its length is then guessed too long."""
+    file = io.BytesIO()
+    noise = np.random.default_rng(1).standard_normal(100 * 44_100) * 0.2
+    soundfile.write(file, np.concatenate((np.zeros(3 * 44_100), noise)), 44_100, format="WAV")
+    content = encoded(file.getvalue(), (*MP3, "-q:a", "0", *WITHOUT_LENGTH, "-f", "mp3"))
+
+    assert 103 == pytest.approx(converted(content)[1] / RATE, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        *((name, name) for name in WAYS),
+        ("MP3, variable rate", "MP3, variable rate, no length"),
+        ("MP3, constant rate", "MP3, variable rate"),
+        ("Vorbis", "Opus"),
+        ("WAV", "MP3, variable rate"),
+    ],
+)
+def test_joined_files_are_read_one_after_the_other(first: str, second: str) -> None:
+    """With another rate and another number of channels in the second, as in a chained broadcast."""
+    one = encoded(spoken(2, 44_100 if "Opus" not in first else 48_000, 1), tuple(WAYS[first]))
+    other = encoded(spoken(3, 24_000, 2, seed=2), tuple(WAYS[second]))
+    samples, _ = converted(one + other)
+
+    assert agree(samples, np.concatenate((by_ffmpeg(one), by_ffmpeg(other))))
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_file_that_is_cut_off_is_refused(name: str) -> None:
+    """It says how much could be read, and how to go on."""
+    sound = spoken(4, 48_000, 1)
+    whole = encoded(sound, tuple(WAYS[name]))
+    for share in (0.6, 0.99):
+        with pytest.raises(NotReadable, match=r"cut off or damaged.*s of it can be read; .*ffmpeg") as told:
+            converted(whole[: round(share * len(whole)) | 1])
+        [seconds] = re.findall(r"([\d.]+) s of it", str(told.value))
+        assert float(seconds) < 4
+    assert 4 == pytest.approx(converted(whole)[1] / RATE, abs=0.1)
+
+
+@pytest.mark.parametrize("name", STREAMED)
+def test_a_stream_is_read_to_its_end(name: str) -> None:
+    """What was written to a pipe has no length, and an Ogg of many recorders no mark of its end."""
+    content = encoded(spoken(3, 48_000, 2), tuple(WAYS[name]), is_streamed=True)
+    contents = [content]
+    if name in ("Vorbis", "Opus"):
+        contents.append(content[: content.rindex(b"OggS")])
+    for each in contents:
+        assert agree(converted(each)[0], by_ffmpeg(each))
+
+
+def test_tags_and_padding_are_no_sound_and_other_bytes_are_told_of() -> None:
+    """At both ends and between joined files; of other bytes it is told where they are."""
+    sound = encoded(spoken(2, 44_100, 1), tuple(WAYS["MP3, variable rate"]))
+    id3 = b"ID3\x04\0\0\0\0\2\0" + bytes(256)
+    ape = b"APETAGEX" + (2000).to_bytes(4, "little") + (32).to_bytes(4, "little") + bytes(16)
+    tags = b"TAG" + bytes(125)
+    length = converted(sound)[1]
+
+    assert 2 * length == converted(id3 + sound + tags + id3 + sound + bytes(5000) + ape + tags)[1]
+    with pytest.raises(NotReadable, match=r"30\d\d bytes from byte \d+ on are no sound"):
+        converted(sound + np.random.default_rng(1).bytes(3000).replace(b"\xff", b"\0") + sound)
+
+
+def test_channels_that_cancel_each_other_out_are_heard() -> None:
+    """One of the two is used; speech on one channel of eight stays their mean."""
+    mono, _ = soundfile.read(io.BytesIO(spoken(3, RATE, 1)))
+    opposite, one_of_eight = np.stack((mono, -mono), axis=1), np.zeros((len(mono), 8))
+    one_of_eight[:, 5] = mono
+    for samples, share in ((opposite, 1), (one_of_eight, 1 / 8)):
+        file = io.BytesIO()
+        soundfile.write(file, samples, RATE, format="WAV")
+
+        assert np.allclose(converted(file.getvalue())[0] / 32_768, mono * share, atol=2 / 32_768)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_becomes_of_a_file_no_sound_is_lost_without_a_word(seed: int) -> None:
+    """Encoders, rates, cuts and joints at random: the samples that another decoder gives, or a refusal."""
+    dice = random.Random(seed)
+    name = dice.choice([*WAYS, *(["MP3, variable rate, no length"] * 6)])
+    rate = dice.choice((16_000, 24_000, 48_000))
+    sound = spoken(dice.choice((1.7, 4.3)), rate, dice.choice((1, 2)), is_silent_first=dice.random() < 0.5)
+    content = encoded(sound, tuple(WAYS[name]), is_streamed=name in STREAMED and dice.random() < 0.5)
+    at = dice.randrange(len(content) // 3, len(content))
+    case = dice.choice(("whole", "cut", "foreign bytes", "twice"))
+    content = {
+        "whole": content,
+        "cut": content[:at],
+        "foreign bytes": content[:at] + dice.randbytes(dice.choice((1, 40, 5000))) + content[at:],
+        "twice": content + content,
+    }[case]
+    try:
+        samples, _ = converted(content)
+    except NotReadable as error:
+        assert case != "whole", error
+        return
+    theirs = by_ffmpeg(content)
+    if case == "twice":
+        # ffmpeg stops after the first of some formats.
+        theirs = np.concatenate((by_ffmpeg(content[: len(content) // 2]),) * 2)
+
+    assert agree(samples, theirs), (name, case, len(samples), len(theirs))
+
+
+def test_channels_of_an_upload_that_cancel_each_other_out_are_heard() -> None:
+    """A FLAC that is uploaded reaches the engine as one channel in the same way."""
+    mono, _ = soundfile.read(io.BytesIO(spoken(3, RATE, 1)), dtype="int16")
+    file = io.BytesIO()
+    soundfile.write(file, np.stack((mono, -mono), axis=1), RATE, format="FLAC")
+
+    assert np.array_equal(mono, as_pcm(file.getvalue())[1])

@@ -39,8 +39,10 @@ from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_MS, ClockAgreement, Heartbeat
 from tenuto.worker.housekeeping import Auditor, BackgroundThread, Retention, Sweeper
+from tenuto.worker.paid_results import KeptResults
 
 LOOK_S = 0.5
+STOP_S = 5.0
 HOUSEKEEPING_S = 60.0
 FORGOTTEN_S = 600.0
 """A worker is forgotten when we have not seen its row change for this long, whatever its clock says."""
@@ -114,6 +116,7 @@ class Upkeep:
         self._auditor = Auditor(context)
         self.retention = Retention(context)
         self.sweeper = Sweeper(context)
+        self.kept_results = KeptResults(context)
         self._starts = BackgroundThread(
             "engine-starts", partial(log_failure, _log, "upkeep.failed", duty="engine")
         )
@@ -127,12 +130,17 @@ class Upkeep:
         self._thread.start()
 
     def stop(self) -> None:
+        """Abandon what is running; nothing is lost, and another worker does it when it is due again."""
         self._stopping.set()
         self._starts.stopping.set()  # What it loads ends with the engines.
-        self._thread.join(timeout=10)
-        self._auditor.thread.stop()
-        self.retention.thread.stop()
-        self.sweeper.thread.stop()
+        threads = (self._auditor.thread, self.retention.thread, self.sweeper.thread, self.kept_results.thread)
+        for thread in threads:
+            thread.stopping.set()
+        # One limit for all: the store that they wait for may hang.
+        until = time.monotonic() + STOP_S
+        self._thread.join(STOP_S)
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -253,6 +261,9 @@ class Upkeep:
         try:
             done = context.database.write(rescue)
             failpoints.hit("rescue.after_commit")
+            if done == "kept":
+                self.kept_results.store(attempt.attempt_id)
+                return  # A later round finds it recorded.
             if done == "recorded":
                 done = self._finish(attempt)
         except Stale:

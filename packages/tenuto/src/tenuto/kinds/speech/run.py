@@ -211,8 +211,10 @@ class Preview:
 
     def _save(self, waiting: _Waiting) -> None:
         ids, attempt_id = self._context.ids, self._claim.attempt_id
-        patience_s = PATIENCE_S if self._claim.rerunnable else PAID_PATIENCE_S
-        blob = store(self._context, waiting.content, self._watched, patience_s=patience_s)
+        is_extra = not self._claim.rerunnable
+        patience_s = PAID_PATIENCE_S if is_extra else PATIENCE_S
+        content, watched = waiting.content, self._watched
+        blob = store(self._context, content, watched, patience_s=patience_s, is_extra=is_extra)
         new = NewSegment(ids.new("segment"), waiting.sequence, blob, waiting.duration_ms)
         failpoints.hit("segment.after_bytes")
 

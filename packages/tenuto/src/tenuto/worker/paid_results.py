@@ -8,6 +8,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from tenuto.blobs.apart import Apart
 from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed, StoreUnreachable, TenutoError, Unavailable
@@ -18,7 +19,7 @@ from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.housekeeping import BackgroundThread
-from tenuto.worker.storage_retries import Apart, NotStored
+from tenuto.worker.storage_retries import NotStored
 
 RESCUED = "rescued"
 """The subfolder of the data folder for results that the database did not take either."""

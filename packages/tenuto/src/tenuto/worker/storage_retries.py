@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Generic, TypeVar, cast
+from typing import TypeVar
 
 from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
+from tenuto.blobs.apart import Apart
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
@@ -56,35 +57,6 @@ class NotStored(TenutoError):
 
     code = "storage_failed"
     evidence: str = ""
-
-
-class Apart(Generic[T]):
-    """A call in a thread of its own: if it hangs, as one in the kernel may, nobody has to wait for it."""
-
-    def __init__(self, work: Callable[[], T], on_end: Callable[[], None] = lambda: None) -> None:
-        """`on_end` is called when it has ended, from its thread."""
-        self._work, self._on_end = work, on_end
-        self._result: T | None = None
-        self._error: BaseException | None = None
-        self.ended = threading.Event()
-        try:
-            threading.Thread(target=self._run, name="storage", daemon=True).start()
-        except RuntimeError:  # The machine has no thread left: whoever calls does it.
-            self._run()
-
-    def result(self) -> T:
-        """What it returned, or raised; only once it has ended."""
-        if self._error is not None:
-            raise self._error
-        return cast(T, self._result)
-
-    def _run(self) -> None:
-        try:
-            self._result = self._work()
-        except BaseException as error:
-            self._error = error
-        self.ended.set()
-        self._on_end()
 
 
 def unless_stopped(

@@ -17,6 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tenuto import failpoints, logs, metrics
+from tenuto.blobs.apart import Apart
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import slots
 from tenuto.config import Settings
@@ -33,7 +34,6 @@ from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import MIB, Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
-from tenuto.worker.storage_retries import Apart
 from tenuto.worker.upkeep import Upkeep
 
 if TYPE_CHECKING:

@@ -193,23 +193,28 @@ def test_a_worker_that_stops_gives_a_free_job_back_while_the_store_takes_nothing
 def test_another_worker_stores_what_was_paid_for_while_the_store_hung(
     world: World, rig: Rig, engines: Engines, place: str
 ) -> None:
-    """The database keeps it: no operator, no second call, one charge, and nothing left behind (P3, P10)."""
+    """The database keeps it: no operator, no second call, one charge, and nothing left behind, however many
+    workers store it (P3, P10)."""
     claim = rig.running("worker_us", METERED)
-    with hanging(place) as reached, capture_logs() as logs:
-        thread = started(rig, engines, claim)
-        assert reached.wait(20)
-        stop(rig, claim.attempt_id)
-        thread.join(20)
-        upkeep = rig.upkeep("worker_b")
-        left = world.state(claim.job_id)
-        upkeep.look(1000.0)
-        upkeep.look(1031.0)
-        meanwhile = world.state(claim.job_id)
+    upkeeps = [rig.upkeep(name) for name in ("worker_b", "worker_c")]
+    with capture_logs() as logs:
+        with hanging(place) as reached:
+            thread = started(rig, engines, claim)
+            assert reached.wait(20)
+            stop(rig, claim.attempt_id)
+            thread.join(20)
+            for now in (1000.0, 1031.0):
+                for upkeep in upkeeps:
+                    upkeep.look(now)
+            meanwhile = world.state(claim.job_id)
+        for upkeep in upkeeps:
+            upkeep.kept_results.thread.join(20)
+            upkeep.look(1032.0)
 
     assert not thread.is_alive()
     assert is_told(logs, "result.kept", claim.attempt_id)
-    assert ("running", "running") == (left, meanwhile)
-    assert eventually(lambda: upkeep.look(1032.0) or world.state(claim.job_id) == "succeeded")
+    assert "upkeep.failed" not in {line["event"] for line in logs}
+    assert ("running", "succeeded") == (meanwhile, world.state(claim.job_id))
     assert (1, ["hold", "settle"]) == (world.job(claim.job_id)["attempts"], world.entries(claim.job_id))
     assert [] == world.read(lambda tx: tx.all("select job_id from kept_result"))
     assert not (rig.folder / paid_results.RESCUED).exists()

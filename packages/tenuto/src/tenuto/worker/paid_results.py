@@ -11,7 +11,7 @@ from pathlib import Path
 from tenuto.blobs.apart import Apart
 from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
-from tenuto.errors import StorageFailed, StoreUnreachable, TenutoError, Unavailable
+from tenuto.errors import Stale, StorageFailed, StoreUnreachable, TenutoError, Unavailable
 from tenuto.jobs import kept_results, lifecycle
 from tenuto.jobs.kept_results import MAX_BYTES, KeptResult
 from tenuto.jobs.lifecycle import RecordedResult
@@ -144,7 +144,9 @@ class KeptResults:
         context.database.write(lambda tx: lifecycle.record_result(tx, attempt_id, recorded, now_ms=now_ms))
 
     def _failed(self, error: Exception) -> None:
-        """It is tried again as long as the result is kept."""
+        """It is tried again as long as the result is kept; Stale: another worker has recorded it."""
+        if isinstance(error, Stale):
+            return
         if isinstance(error, StorageFailed | StoreUnreachable | Unavailable):
             _log.warning("store.away", reason=reason(error.__cause__ or error))
         else:

@@ -17,10 +17,11 @@ from tenuto.billing import calls
 from tenuto.billing.rows import CallRow, Used
 from tenuto.config import Price
 from tenuto.db.database import Transaction
-from tenuto.jobs import audio_segments, audit, chunks, kept_results, live_text, states
+from tenuto.features.kept_results import results as kept_results
+from tenuto.features.kept_results.results import KeptResult
+from tenuto.jobs import audio_segments, audit, chunks, live_text, states
 from tenuto.jobs.audit import Position, runs
 from tenuto.jobs.audit.runs import Progress
-from tenuto.jobs.kept_results import KeptResult
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.rows import ChunkKey, NewSegment
 from tenuto.media.flac import FlacSummary

@@ -12,8 +12,9 @@ from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, OperatorError, Stale
-from tenuto.jobs import kept_results, lifecycle, queue, read, recover
-from tenuto.jobs.kept_results import KeptResult
+from tenuto.features.kept_results import results as kept_results
+from tenuto.features.kept_results.results import KeptResult
+from tenuto.jobs import lifecycle, queue, read, recover
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.states import OUTCOME_UNKNOWN, Decision

@@ -14,11 +14,12 @@ from structlog.typing import EventDict
 from servers.rig import Rig, eventually, failing, full_disk, hanging, run
 from servers.world import METERED, World
 from tenuto.errors import StoreUnreachable, causes, is_of_the_machine
+from tenuto.features.kept_results import paid as paid_results
 from tenuto.hosts.host import Cancelled
 from tenuto.jobs import recover
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.states import OUTCOME_UNKNOWN
-from tenuto.worker import attempt, paid_results, storage_retries
+from tenuto.worker import attempt, storage_retries
 from tenuto.worker.context import FIRST_SETBACK_MS, LONGEST_SETBACK_MS, Setbacks
 from tenuto.worker.engines import Engines
 

@@ -96,6 +96,17 @@ def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, n
         store.remove_kept_result(tx, attempt.job_id)
 
 
+def keep_result(tx: Transaction, attempt_id: str, lines: Sequence[str], *, now_ms: int) -> None:
+    """The store of bytes does not take a paid result: the database keeps it until it does. Repeatable."""
+    attempt = _unrecorded(tx, attempt_id)
+    attempt_store.keep_result(tx, lines, job_id=attempt.job_id, attempt_id=attempt_id, now_ms=now_ms)
+
+
+def kept_result(tx: Transaction, attempt_id: str) -> list[str]:
+    """What the database keeps of the attempt's result, in order; nothing: it keeps none."""
+    return attempt_store.kept_result(tx, attempt_id)
+
+
 def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Decision | None = None) -> None:
     """Write artifact, settlement, slot and state of a recorded attempt, together; `by`: who decided it."""
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))

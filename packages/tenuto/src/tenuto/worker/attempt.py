@@ -16,6 +16,8 @@ from tenuto.blobs.reasons import reason
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept, Unavailable, causes, is_of_the_machine
+from tenuto.features.kept_results.paid import LeftToOthers, PaidResult
+from tenuto.features.kept_results.results import KeptResult
 from tenuto.hosts.host import (
     Cancelled,
     EngineFailed,
@@ -26,7 +28,6 @@ from tenuto.hosts.host import (
     OutcomeUnknown,
 )
 from tenuto.jobs import lifecycle, trace
-from tenuto.jobs.kept_results import KeptResult
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
 from tenuto.jobs.states import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
@@ -35,7 +36,6 @@ from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
-from tenuto.worker.paid_results import LeftToOthers, PaidResult
 from tenuto.worker.storage_retries import (
     LATE_S,
     PATIENCE_S,

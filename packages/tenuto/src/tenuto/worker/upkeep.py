@@ -30,6 +30,7 @@ from tenuto.errors import (
     causes,
     is_of_the_machine,
 )
+from tenuto.features.kept_results.paid import KeptResults
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import chunks, lifecycle, live_text, queue
 from tenuto.jobs.rows import OpenAttempt
@@ -40,7 +41,6 @@ from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_MS, ClockAgreement, Heartbeat
 from tenuto.worker.housekeeping import Auditor, BackgroundThread, Retention, Sweeper
-from tenuto.worker.paid_results import KeptResults
 
 LOOK_S = 0.5
 FINISH_S, FINISHING = 2.0, 8

@@ -12,8 +12,9 @@ from tenuto.blobs.apart import Apart
 from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed, StoreUnreachable, TenutoError, Unavailable
-from tenuto.jobs import kept_results, lifecycle
-from tenuto.jobs.kept_results import MAX_BYTES, KeptResult
+from tenuto.features.kept_results import results
+from tenuto.features.kept_results.results import MAX_BYTES, KeptResult
+from tenuto.jobs import lifecycle
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls
@@ -80,7 +81,7 @@ class PaidResult:
         context, attempt_id = self._calls.context, self._calls.claim.attempt_id
 
         def keep(tx: Transaction) -> None:
-            kept_results.keep(tx, attempt_id, self._result, now_ms=context.clock())
+            results.keep(tx, attempt_id, self._result, now_ms=context.clock())
 
         kept = Apart(lambda: context.database.write(keep))
         if not kept.ended.wait(ROW_S):
@@ -135,7 +136,7 @@ class KeptResults:
 
     def _store(self, attempt_id: str) -> None:
         context = self._context
-        kept = context.database.read(lambda tx: kept_results.find(tx, attempt_id))
+        kept = context.database.read(lambda tx: results.find(tx, attempt_id))
         if kept is None:
             return
         blob = context.blobs.write(context.ids.new("blob"), kept.content)

@@ -10,9 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from tenuto.db.database import Transaction
-from tenuto.errors import Stale
-from tenuto.jobs import attempt_store
-from tenuto.jobs.states import RUNNING
+from tenuto.jobs import lifecycle
 
 MAX_BYTES = 32 << 20
 """Speech of eleven minutes; a longer result is kept in a file."""
@@ -31,20 +29,15 @@ class KeptResult(Struct, frozen=True):
 
 def keep(tx: Transaction, attempt_id: str, result: KeptResult, *, now_ms: int) -> None:
     """Write the result down; repeatable. Stale: the attempt is no longer the job's, or has a result."""
-    attempt = attempt_store.locked_attempt(tx, attempt_id)
-    if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING:
-        raise Stale
-    if attempt.state != "running":
-        raise Stale
     description = {name: getattr(result, name) for name in ("media_type", "metadata", "duration_ms")}
     pieces = (result.content[at : at + PIECE_BYTES] for at in range(0, len(result.content), PIECE_BYTES))
     lines = [json.dumps(description), *(base64.b64encode(piece).decode("ascii") for piece in pieces)]
-    attempt_store.keep_result(tx, lines, job_id=attempt.job_id, attempt_id=attempt_id, now_ms=now_ms)
+    lifecycle.keep_result(tx, attempt_id, lines, now_ms=now_ms)
 
 
 def find(tx: Transaction, attempt_id: str) -> KeptResult | None:
     """The result that the attempt has kept, if any."""
-    lines = attempt_store.kept_result(tx, attempt_id)
+    lines = lifecycle.kept_result(tx, attempt_id)
     if not lines:
         return None
     return KeptResult(content=b"".join(map(base64.b64decode, lines[1:])), **json.loads(lines[0]))

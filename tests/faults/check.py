@@ -80,7 +80,7 @@ def findings_of(service: RunningService, clients: list[Client], logs: list[Path]
     found += _audit(service)
     database = checker.open_records(service)
     try:
-        for check in (_accepted, _asked, _uploaded, _events, _paid_once, _lost_often):
+        for check in (_accepted, _asked, _uploaded, _events, _free_waits, _paid_once, _lost_often):
             found += check(database, clients)
         if not found:
             found += _rest(database)
@@ -227,6 +227,17 @@ def _rest(database: Database) -> Iterator[str]:
         number = checker.rows(database, sql)[0]["n"]
         if number:
             yield f"{number} {what} at rest"
+
+
+def _free_waits(database: Database, clients: list[Client]) -> Iterator[str]:
+    """P1: a job that may run again never waits for an operator, but those whose records were damaged."""
+    for row in checker.rows(
+        database,
+        """select distinct j.id, e.detail from job j join event e on e.job_id = j.id
+           join account a on a.id = j.account_id
+           where j.rerunnable = 1 and e.type = 'recovery_required' and a.name <> 'operator'""",
+    ):
+        yield f"P1: {row['id']} may run again, and waited for an operator: {row['detail']}"
 
 
 def _paid_once(database: Database, clients: list[Client]) -> Iterator[str]:

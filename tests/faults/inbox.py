@@ -14,7 +14,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +82,15 @@ class Inbox:
         mark.touch()
         time.sleep(seconds)
         mark.unlink()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """SIGSTOP while the block lasts: it accepts connections and answers none."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End the process."""

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -23,6 +24,10 @@ FULL_S = 2.5
 """How long a disk stays full at most: longer than all tries of one write take together."""
 
 LONG_STALLS = 0.5
+STOPS_WORKER = 0.8
+"""How often it is a worker alone that stops while something hangs; else it is all of `serve`."""
+ENDS_S = 120.0
+"""Only a process that never ends takes longer."""
 _WRITTEN, _ENDED, _READ = b"Content-Length: 0\r\n", b"CompleteMultipartUploadResult", b"HTTP/1.1 20"
 STORED = (_WRITTEN, _WRITTEN, _WRITTEN, _WRITTEN, _ENDED, _READ)
 """How the store's answers are distinguished."""
@@ -159,6 +164,72 @@ def _no_room(world: World, fault: Fault) -> bool:
 def _no_descriptors(world: World, fault: Fault) -> bool:
     """Nobody can open a file, a socket or a pipe, nor start a process."""
     return _limit(world, fault, resource.RLIMIT_NOFILE, lambda pid: len([*Path(f"/proc/{pid}/fd").iterdir()]))
+
+
+# --- whatever hangs while a process stops ----------------------------------------------------------------
+
+
+def _ends_meanwhile(world: World, fault: Fault) -> bool:
+    """SIGTERM to a worker, or now and then to the whole `serve`, which has to end however much hangs."""
+    pids, api = world.workers(), world.api()
+    if fault.dice > STOPS_WORKER and api is not None:
+        pids = [api]
+    if not pids or not send(pid := pids[int(fault.dice * len(pids))], signal.SIGTERM):
+        return False
+    until = time.monotonic() + ENDS_S
+    while is_alive(pid):
+        if time.monotonic() > until:
+            raise AssertionError(f"process {pid} does not end after SIGTERM")
+        time.sleep(0.05)
+    return True
+
+
+def _hang_store(world: World, fault: Fault) -> bool:
+    """For long enough that results wait for it."""
+    world.store.proxy.stall()
+    try:
+        time.sleep(TIMEOUT_S + fault.seconds)
+        return _ends_meanwhile(world, fault)
+    finally:
+        world.store.proxy.pass_on()
+
+
+def _hang_database(world: World, fault: Fault) -> bool:
+    assert world.database_proxy is not None
+    world.database_proxy.stall()
+    try:
+        time.sleep(fault.seconds)
+        return _ends_meanwhile(world, fault)
+    finally:
+        world.database_proxy.pass_on()
+
+
+def _hang_inbox(world: World, fault: Fault) -> bool:
+    with world.inbox.stopped():
+        return _ends_meanwhile(world, fault)
+
+
+def _hang_host(world: World, fault: Fault) -> bool:
+    """The engines' processes stand still, as in a driver that waits for its device."""
+    stopped = [pid for pid in world.hosts() if send(pid, signal.SIGSTOP)]
+    try:
+        return bool(stopped) and _ends_meanwhile(world, fault)
+    finally:
+        for pid in stopped:
+            if is_alive(pid):
+                send(pid, signal.SIGCONT)
+
+
+def _hang_upstream(world: World, fault: Fault) -> bool:
+    """A paid call of the campaign's own account has no answer: nobody makes it again, an operator decides."""
+    job_id = world.own.submit("[fake:sleep=600] Asked.", model="fake/metered-speech")
+    if job_id is None or not world.own.is_called(job_id):
+        return False
+    ends = [_ends_meanwhile(world, replace(fault, dice=dice)) for dice in (0.0, STOPS_WORKER)]
+    if not world.own.comes_to(job_id, "recovery_required"):
+        raise AssertionError(f"{job_id}, whose paid call was left, does not wait for an operator")
+    world.own.recover("void", job_id, until="failed")
+    return all(ends)
 
 
 # --- rows ------------------------------------------------------------------------------------------------
@@ -369,4 +440,9 @@ _KINDS: Mapping[str, Callable[[World, Fault], bool]] = {
     plan.CUT_STORED: _cut_stored,
     plan.KILL_INBOX: _kill_inbox,
     plan.REFUSE_INBOX: _refuse_inbox,
+    plan.HANG_STORE: _hang_store,
+    plan.HANG_DATABASE: _hang_database,
+    plan.HANG_INBOX: _hang_inbox,
+    plan.HANG_HOST: _hang_host,
+    plan.HANG_UPSTREAM: _hang_upstream,
 }

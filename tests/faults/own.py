@@ -21,9 +21,9 @@ class OwnJobs:
         self._service = service
         self._key = service.make_key("operator", credit="1000")
 
-    def submit(self, text: str) -> str | None:
+    def submit(self, text: str, *, model: str = "fake/speech") -> str | None:
         """The job's id; None when the service did not take it in time."""
-        body = {"model": "fake/speech", "parameters": {"text": text}}
+        body = {"model": model, "parameters": {"text": text}}
         key = {"Idempotency-Key": f"own-{time.monotonic_ns()}"}
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
@@ -46,6 +46,17 @@ class OwnJobs:
                 return bool(operation["state"] == state)
         return False
 
+    def is_called(self, job_id: str) -> bool:
+        """Whether its paid call has begun before long."""
+        sql = "select 1 from attempt where job_id = :id and fenced_at is not null"
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            with suppress(Unavailable), closing(checker.open_records(self._service)) as records:
+                if records.read(lambda tx: tx.one(sql, id=job_id)) is not None:
+                    return True
+            time.sleep(LOOK_S)
+        return False
+
     def change(self, job_id: str, how: str, *, state: str) -> bool:
         """Change its row behind everybody's back, if it is in this state."""
         sql = f"update job set {how} where id = :id and state = :state"
@@ -55,11 +66,11 @@ class OwnJobs:
                 return records.write(lambda tx: tx.run(sql, id=job_id, state=state)) == 1
         return False
 
-    def recover(self, way: str, job_id: str) -> None:
+    def recover(self, way: str, job_id: str, *, until: str = "succeeded") -> None:
         """As an operator does, and once more when the database was away."""
-        until = time.monotonic() + PATIENCE_S
+        limit = time.monotonic() + PATIENCE_S
         while self._service.command("admin", "recover", way, job_id, check=False).returncode != 0:
-            if time.monotonic() > until or self.comes_to(job_id, "succeeded"):
+            if time.monotonic() > limit or self.comes_to(job_id, until):
                 return
 
     def _ask(self, method: str, path: str, **given: Any) -> Any:

@@ -33,6 +33,14 @@ KILL_STORE, STALL_STORE, REFUSE_STORE = "store killed", "store stalled", "store 
 CUT_STORE, CUT_STORED = "store's links cut", "stored, and its answer lost"
 KILL_ALL_AND_STORE = "everything and the store killed"
 KILL_INBOX, REFUSE_INBOX = "webhooks' receiver killed", "webhooks' receiver refuses"
+HANG_STORE, HANG_DATABASE, HANG_UPSTREAM, HANG_INBOX, HANG_HOST = (
+    f"{what} while a process stops"
+    for what in (
+        *("store hangs", "database hangs", "paid call hangs", "webhooks' receiver hangs"),
+        "engine's host hangs",
+    )
+)
+"""Neither an answer nor a refusal, and whoever waits for one is to end in its time."""
 
 _WEIGHTS: Mapping[str, int] = {
     KILL_WORKER: 16,
@@ -55,6 +63,9 @@ _WEIGHTS: Mapping[str, int] = {
     CUT_ANSWER: 4,
     KILL_INBOX: 3,
     REFUSE_INBOX: 3,
+    HANG_UPSTREAM: 1,
+    HANG_INBOX: 1,
+    HANG_HOST: 2,
 }
 _OF_POSTGRESQL: Mapping[str, int] = {
     KILL_DATABASE: 2,
@@ -64,6 +75,7 @@ _OF_POSTGRESQL: Mapping[str, int] = {
     CUT_COMMIT: 6,
     END_SESSIONS: 3,
     LOCK_ROWS: 3,
+    HANG_DATABASE: 2,
 }
 _OF_STORE: Mapping[str, int] = {
     KILL_STORE: 9,
@@ -72,6 +84,7 @@ _OF_STORE: Mapping[str, int] = {
     CUT_STORE: 12,
     CUT_STORED: 24,
     KILL_ALL_AND_STORE: 2,
+    HANG_STORE: 4,
 }
 _OF_SHAPE: Mapping[Shape, Mapping[str, int]] = {
     "sqlite": {LOCK_FILE: 4},

@@ -21,6 +21,8 @@ FINDING_CHARACTERS = 600
 """Of each finding, in the record; the life's folder has the whole."""
 CHECKOUT = f"{RECORD.parents[2]}/"
 """Removed from findings: it differs from machine to machine."""
+GRAVE = ("audit:", "P1:", "P2:", "P3:", "P4:", "P5:", "P6:", "P10:")
+"""How a finding begins that is of a caller's work, money or bytes."""
 SUMMED = -1
 """The number of an entry that sums several lives."""
 
@@ -45,6 +47,11 @@ class Entry:
     @property
     def is_clean(self) -> bool:
         return not self.result.findings
+
+    @property
+    def lost_something(self) -> bool:
+        """Whether a finding is of lost jobs, double charges or wrong bytes; others are of other defects."""
+        return any(finding.startswith(GRAVE) for finding in self.result.findings)
 
     @property
     def named_seeds(self) -> str:

@@ -61,10 +61,13 @@ def _promises() -> Iterable[str]:
 
 def _run(record: Record) -> Iterable[str]:
     faults, dirty = record.faults(), [entry for entry in record.entries if not entry.is_clean]
-    lives = sum(entry.lives for entry in record.entries if entry.is_clean)
-    yield f"{faults:,} faults hit in {lives} lives without a finding, {faults / FULL_SOAK:.1%} of the full "
-    yield f"soak of {FULL_SOAK:,}. **Lives with a finding: {len(dirty)}**"
-    yield f", with {sum(entry.result.faults for entry in dirty)} further faults.\n" if dirty else ".\n"
+    clean = sum(entry.lives for entry in record.entries if entry.is_clean)
+    lives = clean + len(dirty)
+    bad = [entry for entry in dirty if entry.lost_something]
+    yield f"{faults:,} faults hit in {clean} lives without a finding, {faults / FULL_SOAK:.1%} of the full "
+    yield f"soak of {FULL_SOAK:,}. **Lives with lost jobs, double charges or wrong bytes: {len(bad)} of "
+    yield f"{lives}. Lives with another defect: {len(dirty) - len(bad)} of {lives}**"
+    yield f"; in both, {sum(entry.result.faults for entry in dirty)} further faults.\n" if dirty else ".\n"
 
 
 def _lives(clean: list[Entry]) -> Iterable[str]:

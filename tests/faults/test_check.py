@@ -53,7 +53,7 @@ def test_a_healthy_world_gives_no_finding(world: World, client: Client) -> None:
     world.finish(claim.attempt_id)
     client.works.append(Work("key", BODY, "", job_id=claim.job_id, operation=shown("succeeded"), sha256="0"))
     checks: list[Callable[[Database, list[Client]], Any]] = [check._accepted, check._uploaded, check._events]
-    checks += [check._paid_once, check._lost_often]
+    checks += [check._free_waits, check._paid_once, check._lost_often]
 
     assert [] == [found for each in checks for found in each(world.database, [client])]
     assert [] == list(check._rest(world.database))
@@ -115,6 +115,16 @@ def test_a_second_paid_call_is_found(world: World, client: Client) -> None:
     world.run("update attempt set fenced_at = 1")
 
     assert ["P10"] == [line[:3] for line in check._paid_once(world.database, [client])]
+
+
+def test_a_free_job_that_waited_for_an_operator_is_found(world: World, client: Client) -> None:
+    """Whatever the operator then decided."""
+    claim = world.running()
+    world.unknown(claim.attempt_id)
+
+    assert [f"P1: {claim.job_id}"] == [
+        line.split(" may")[0] for line in check._free_waits(world.database, [client])
+    ]
 
 
 def test_what_does_not_rest_and_what_failed_too_soon_are_found(world: World, client: Client) -> None:

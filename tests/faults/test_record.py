@@ -105,7 +105,10 @@ def test_the_page_counts_clean_lives_and_shows_the_others(record: Record) -> Non
     text = report.page(record)
 
     assert "200 faults hit in 2 lives without a finding, 1.0% of the full soak of 20,000." in text
-    assert "**Lives with a finding: 2**, with 200 further faults." in text
+    assert (
+        "**Lives with lost jobs, double charges or wrong bytes: 1 of 4. Lives with another defect: 1 of 4**;"
+        " in both, 200 further faults." in text
+    )
     assert "| SQLite | 7 | 0, 2 | `abc` | 2026-11-26 | 200 | 200 | 0 | 0 | 0.00 |" in text
     assert "| SQLite | 7 | 1 | `abc` | `P1: lost` | open |" in text
     assert r"| SQLite | 7 | 3 | `abc` | `P8: went \| back` | fixed in `def` |" in text

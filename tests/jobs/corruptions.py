@@ -265,6 +265,15 @@ CONTENTS = {
                update job set finished_at = {now} - 93600001 where id = '{failed}'"""
         ),
     ],
+    "kept_result_attempt": [
+        spoil("update kept_result set attempt_id = 'attempt_0'"),
+        spoil("update kept_result set job_id = '{failed}'"),
+        spoil("update kept_result set job_id = 'job_0'"),
+        spoil(
+            """update kept_result set job_id = '{failed}',
+                      attempt_id = (select id from attempt where job_id = '{failed}')"""
+        ),
+    ],
     "voice_bytes": [
         spoil("delete from blob where id = '{voice_blob}'"),
         spoil("update blob set condemned_at = {now} where id = '{voice_blob}'"),

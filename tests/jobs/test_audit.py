@@ -17,6 +17,8 @@ from tenuto.billing import calls
 from tenuto.billing.rows import CallRow, Used
 from tenuto.config import Price
 from tenuto.db.database import Transaction
+from tenuto.features.kept_results import results as kept_results
+from tenuto.features.kept_results.results import KeptResult
 from tenuto.jobs import audio_segments, audit, chunks, live_text, states
 from tenuto.jobs.audit import Position, runs
 from tenuto.jobs.audit.runs import Progress
@@ -257,6 +259,8 @@ def a_bit_of_everything(world: World) -> dict[str, Any]:
     world.release(open_job.attempt_id)
     running = world.running()
     world.write(lambda tx: live_text.add(tx, running.attempt_id, 0, ["Hold", " it."], now_ms=world.now_ms))
+    made = KeptResult(b"sound", "audio/wav", {}, 10)
+    world.write(lambda tx: kept_results.keep(tx, running.attempt_id, made, now_ms=world.now_ms))
     open_call, settled_call = called(world, caller), called(world, caller)
     used = Used(1, 3, 4)
     world.write(lambda tx: calls.settle(tx, world.ids, settled_call, used, now_ms=world.now_ms))
@@ -397,7 +401,7 @@ def force(url: str, statements: Iterable[str]) -> None:
 
 REPAIRED = (
     *("account", "entry", "idempotency", "blob", "artifact", "job", "attempt", "slot", "event", "segment"),
-    *("part", "live_text", "voice", "voice_preference", "job_recording", "upload_key"),
+    *("part", "live_text", "kept_result", "voice", "voice_preference", "job_recording", "upload_key"),
     *("model_call", "chat_usage"),
 )
 

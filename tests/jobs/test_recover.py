@@ -10,7 +10,10 @@ from msgspec import to_builtins
 from servers.world import METERED, PRICE_MICROS, World, any_key, at_once
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.catalog import operations as catalog
+from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, OperatorError, Stale
+from tenuto.features.kept_results import results as kept_results
+from tenuto.features.kept_results.results import KeptResult
 from tenuto.jobs import lifecycle, queue, read, recover
 from tenuto.jobs.lifecycle import RecordedResult
 from tenuto.jobs.queue import Claim
@@ -84,6 +87,31 @@ def test_the_evidence_says_what_each_exit_would_do_to_the_money(world: World) ->
     assert {"the job is failed"} == {
         each["refused"] for each in evidence(world, claim.job_id)["exits"].values()
     }
+
+
+@pytest.mark.parametrize("decision", ["complete", "requeue", "void"])
+def test_a_decision_removes_what_the_database_kept_of_a_result(world: World, decision: str) -> None:
+    """It is a caller's content, and nobody will store it any more."""
+    claim = world.running(METERED)
+    world.fence(claim.attempt_id)
+    made = KeptResult(b"sound" * 100_000, "audio/wav", {"sample_rate": 24_000}, 10)
+    world.write(lambda tx: kept_results.keep(tx, claim.attempt_id, made, now_ms=world.now_ms))
+    found = world.read(lambda tx: kept_results.find(tx, claim.attempt_id))
+    world.unknown(claim.attempt_id)
+    now_ms = world.now_ms
+
+    def decide(tx: Transaction) -> None:
+        if decision == "complete":
+            recover.complete(tx, world.ids, claim.job_id, world.result(), by=BY, now_ms=now_ms)
+        elif decision == "requeue":
+            recover.requeue(tx, world.ids, claim.job_id, by=BY, now_ms=now_ms)
+        else:
+            recover.void(tx, world.ids, claim.job_id, cancel=False, by=BY, now_ms=now_ms)
+
+    world.write(decide)
+
+    assert made == found
+    assert [] == world.read(lambda tx: tx.all("select job_id from kept_result"))
 
 
 @pytest.mark.parametrize("state", ["intact", "damaged", "missing"])

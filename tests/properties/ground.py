@@ -259,6 +259,7 @@ def empty(world: World) -> None:
     """Take out every row, children first."""
     for table in (
         "live_text",
+        "kept_result",
         "part",
         "segment",
         "slot",

@@ -33,10 +33,15 @@ SILENCE_S = 30.0
 
 @dataclass
 class Interrupted:
-    """A real database whose line can be cut: then every call is refused as it is when the server is away."""
+    """A real database whose line can be cut: then every call is refused as it is when the server is away.
+    Or it stalls: then writes wait until it passes on again."""
 
     real: Database
     is_away: bool = False
+    passes: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.passes.set()
 
     @property
     def dialect(self) -> Dialect:
@@ -52,6 +57,7 @@ class Interrupted:
 
     def write(self, operation: Callable[[Transaction], T]) -> T:
         self._check()
+        self.passes.wait()
         return self.real.write(operation)
 
     def write_long(self, operation: Callable[[Transaction], T]) -> T:
@@ -173,6 +179,26 @@ def failing(place: str, error: str, *, times: int = 1) -> Iterator[None]:
         yield
     finally:
         failpoints.arm("")
+
+
+@contextmanager
+def hanging(place: str) -> Iterator[threading.Event]:
+    """Whoever reaches the place hangs there, as in a kernel that waits for a mount, until the block ends.
+    The event is set when somebody does."""
+    reached, over, hit = threading.Event(), threading.Event(), failpoints.hit
+
+    def hang(name: str) -> None:
+        hit(name)
+        if name == place:
+            reached.set()
+            over.wait()
+
+    failpoints.hit = hang
+    try:
+        yield reached
+    finally:
+        failpoints.hit = hit
+        over.set()
 
 
 def full_disk() -> AbstractContextManager[None]:

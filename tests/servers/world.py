@@ -45,7 +45,7 @@ EVERY_MODEL = frozenset({SPEECH, METERED})
 PRICE_MICROS = 50_000
 TABLES = (
     *("account", "api_key", "api_key_secret", "entry", "idempotency", "blob", "artifact", "job", "attempt"),
-    *("slot", "turn", "event", "worker", "worker_model", "segment", "part", "live_text"),
+    *("slot", "turn", "event", "worker", "worker_model", "segment", "part", "live_text", "kept_result"),
     *("voice", "voice_preference", "job_recording", "upload_key", "model_call"),
     *("login", "web_session", "invitation"),
 )

@@ -11,10 +11,13 @@ import pytest
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from servers.rig import Rig, eventually, failing, full_disk, run
+from servers.rig import Rig, eventually, failing, full_disk, hanging, run
 from servers.world import METERED, World
 from tenuto.errors import StoreUnreachable, causes, is_of_the_machine
+from tenuto.features.kept_results import paid as paid_results
+from tenuto.hosts.host import Cancelled
 from tenuto.jobs import recover
+from tenuto.jobs.queue import Claim
 from tenuto.jobs.states import OUTCOME_UNKNOWN
 from tenuto.worker import attempt, storage_retries
 from tenuto.worker.context import FIRST_SETBACK_MS, LONGEST_SETBACK_MS, Setbacks
@@ -119,13 +122,14 @@ def test_what_was_paid_for_is_kept_until_there_is_room(
 
 @pytest.mark.parametrize("takes_files", [True, False])
 def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
-    world: World, rig: Rig, engines: Engines, takes_files: bool
+    world: World, rig: Rig, engines: Engines, takes_files: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The operator sees that the call was made, why its result is not stored, and where it is; if the data
-    folder takes nothing either, that it is lost (P10).
+    """If it is too large for the database: the operator sees that the call was made, why its result is not
+    stored, and where it is; if the data folder takes nothing either, that it is lost (P10).
     """
+    monkeypatch.setattr(paid_results, "MAX_BYTES", 0)
     if not takes_files:
-        (rig.folder / storage_retries.RESCUED).write_bytes(b"")
+        (rig.folder / paid_results.RESCUED).write_bytes(b"")
     claim = rig.running("worker_us", METERED)
     thread = threading.Thread(target=run, args=(rig, engines, claim))
     with full_disk(), capture_logs() as logs:
@@ -142,7 +146,7 @@ def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
     assert OUTCOME_UNKNOWN == row["error_message"]
     assert "had to stop" in evidence
     assert "the store fails: No space left on device" in evidence
-    kept = rig.folder / storage_retries.RESCUED / claim.attempt_id
+    kept = rig.folder / paid_results.RESCUED / claim.attempt_id
     if takes_files:
         assert f"tenuto admin recover complete {claim.job_id} --file {kept}" in evidence
         fits = world.read(lambda tx: recover.fit(tx, claim.job_id, kept.read_bytes()))
@@ -150,6 +154,135 @@ def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
         assert is_told(logs, "result.kept_aside", claim.attempt_id)
     else:
         assert "(File exists) and is lost" in evidence
+
+
+def stop(rig: Rig, attempt_id: str) -> None:
+    """As a worker that drains and has no more time: attempts that it may stop, and then all."""
+    [watched] = [watched for watched in rig.heartbeat.active() if watched.attempt_id == attempt_id]
+    if watched.cancellable:
+        watched.stop.set()
+    watched.leave.set()
+
+
+def started(rig: Rig, engines: Engines, claim: Claim) -> threading.Thread:
+    """The attempt, in a slot's thread."""
+    thread = threading.Thread(target=run, args=(rig, engines, claim))
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_worker_that_stops_gives_a_free_job_back_while_the_store_takes_nothing(
+    world: World, rig: Rig, engines: Engines, hangs: bool
+) -> None:
+    """Whether it hangs or refuses, and whichever flag is seen first: released, with no file, for no operator
+    (P1, P14)."""
+    claim = rig.running("worker_us")
+    with hanging("blob.before_write") if hangs else full_disk(), capture_logs() as logs:
+        thread = started(rig, engines, claim)
+        assert eventually(lambda: world.attempt(claim.attempt_id)["state"] == "running")
+        assert eventually(lambda: hangs or is_told(logs, "blob.not_stored", claim.attempt_id))
+        stop(rig, claim.attempt_id)
+        thread.join(20)
+
+    assert not thread.is_alive()
+    assert ("queued", ["hold"]) == (world.state(claim.job_id), world.entries(claim.job_id))
+    assert not (rig.folder / paid_results.RESCUED).exists()
+
+
+@pytest.mark.parametrize("place", ["blob.before_write", "blob.before_fsync"])
+def test_another_worker_stores_what_was_paid_for_while_the_store_hung(
+    world: World, rig: Rig, engines: Engines, place: str
+) -> None:
+    """The database keeps it: no operator, no second call, one charge, and nothing left behind, however many
+    workers store it (P3, P10)."""
+    claim = rig.running("worker_us", METERED)
+    upkeeps = [rig.upkeep(name) for name in ("worker_b", "worker_c")]
+    with capture_logs() as logs:
+        with hanging(place) as reached:
+            thread = started(rig, engines, claim)
+            assert reached.wait(20)
+            stop(rig, claim.attempt_id)
+            thread.join(20)
+            for now in (1000.0, 1031.0):
+                for upkeep in upkeeps:
+                    upkeep.look(now)
+            meanwhile = world.state(claim.job_id)
+        for upkeep in upkeeps:
+            upkeep.kept_results.thread.join(20)
+            upkeep.look(1032.0)
+
+    assert not thread.is_alive()
+    assert is_told(logs, "result.kept", claim.attempt_id)
+    assert "upkeep.failed" not in {line["event"] for line in logs}
+    assert ("running", "succeeded") == (meanwhile, world.state(claim.job_id))
+    assert (1, ["hold", "settle"]) == (world.job(claim.job_id)["attempts"], world.entries(claim.job_id))
+    assert [] == world.read(lambda tx: tx.all("select job_id from kept_result"))
+    assert not (rig.folder / paid_results.RESCUED).exists()
+
+
+@pytest.mark.parametrize("stores", [True, False])
+def test_what_was_paid_for_is_in_a_file_if_the_database_hangs(
+    world: World, rig: Rig, engines: Engines, monkeypatch: pytest.MonkeyPatch, stores: bool
+) -> None:
+    """Whether or not the store has the bytes, which no row names: before the worker ends, and said (P10)."""
+    monkeypatch.setattr(paid_results, "ROW_S", 0.01)
+    claim = rig.running("worker_us", METERED)
+    place = "result.after_bytes" if stores else "blob.before_write"
+    kept = rig.folder / paid_results.RESCUED / claim.attempt_id
+    with capture_logs() as logs:
+        with hanging(place) as reached:
+            thread = started(rig, engines, claim)
+            assert reached.wait(20)
+            rig.database.passes.clear()
+        assert eventually(lambda: is_told(logs, "result.kept_aside", claim.attempt_id))
+        saved = kept.read_bytes()
+        rig.database.passes.set()
+        thread.join(20)
+
+    assert not thread.is_alive()
+    assert saved.startswith(b"RIFF")
+    assert ("succeeded", ["hold", "settle"]) == (world.state(claim.job_id), world.entries(claim.job_id))
+    assert not kept.exists()
+
+
+def test_a_cancel_ends_the_wait_for_a_store_that_hangs(world: World, rig: Rig, engines: Engines) -> None:
+    """Its slot is free again; the call that hangs is left to itself (P7)."""
+    claim = rig.running("worker_us")
+    with hanging("blob.before_write") as reached:
+        thread = started(rig, engines, claim)
+        assert reached.wait(20)
+        world.cancel(world.job(claim.job_id)["account_id"], claim.job_id)
+        [watched] = rig.heartbeat.active()
+        watched.cancelled = True
+        watched.stop.set()
+        thread.join(20)
+
+    assert not thread.is_alive()
+    assert ("cancelled", ["hold", "void"]) == (world.state(claim.job_id), world.entries(claim.job_id))
+
+
+def test_an_input_that_hangs_does_not_hold_a_worker_that_stops(world: World, rig: Rig) -> None:
+    """Nor a lane's slot for longer than a minute (P1)."""
+    record = rig.context.blobs.write(world.ids.new("blob"), b"sound")
+    watched = rig.heartbeat.watch("attempt_x", cancellable=True)
+    ended: list[Exception] = []
+
+    def read() -> None:
+        try:
+            storage_retries.when_back(watched, lambda: rig.context.blobs.read_all(record))
+        except Cancelled as error:
+            ended.append(error)
+
+    with hanging("blob.before_read") as reached:
+        thread = threading.Thread(target=read)
+        thread.start()
+        assert reached.wait(20)
+        watched.stop.set()
+        thread.join(20)
+
+    assert not thread.is_alive()
+    assert 1 == len(ended)
 
 
 def test_a_cancel_ends_the_wait_for_room(world: World, rig: Rig, engines: Engines) -> None:

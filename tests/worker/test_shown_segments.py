@@ -1,8 +1,11 @@
 """A preview whose attempt or whose disk is lost while the engine speaks."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
-from servers.rig import Rig, full_disk
+from servers.rig import Interrupted, Rig, full_disk, hanging
 from servers.world import METERED, SPEECH, World
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
@@ -98,15 +101,32 @@ def test_a_disk_that_fails_ends_the_attempt(world: World, rig: Rig) -> None:
     assert [] == saved(world, claim)
 
 
+@contextmanager
+def stalled(database: Interrupted) -> Iterator[None]:
+    """No write is answered while the block lasts."""
+    database.passes.clear()
+    try:
+        yield
+    finally:
+        database.passes.set()
+
+
 @pytest.mark.usefixtures("impatient")
-def test_a_paid_call_outlives_its_preview(world: World, rig: Rig) -> None:
-    """What is paid for is not thrown away because a preview can't be stored (P10)."""
+@pytest.mark.parametrize("fault", ["disk full", "store hangs", "database hangs"])
+def test_a_paid_call_outlives_its_preview(world: World, rig: Rig, fault: str) -> None:
+    """What is paid for is not thrown away, nor held up, because a preview can't be stored (P10)."""
     claim = rig.running("worker_us", METERED)
-    with full_disk(), preview(rig, claim) as shown:
+    faults = {
+        "disk full": full_disk(),
+        "store hangs": hanging("blob.before_write"),
+        "database hangs": stalled(rig.database),
+    }
+    with faults[fault], preview(rig, claim) as shown:
         for _ in range(20):
             shown.show(SOUND, {})
 
-    assert [] == saved(world, claim)
+    # A database that answers late may still have taken the first.
+    assert saved(world, claim) in ([], [0] if fault == "database hangs" else [])
     assert ["The preview ends before the speech does"] == [
         warning.partition(":")[0] for warning in shown.warnings
     ]

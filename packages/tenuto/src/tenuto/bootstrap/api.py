@@ -19,9 +19,11 @@ from tenuto.addresses import networks
 from tenuto.bootstrap import local_services
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, install_voices, is_first_run, open_records
 from tenuto.bootstrap.process import (
+    CLOSE_S,
     Say,
     arm_failpoints,
     clock,
+    end_within,
     keep_private,
     log,
     start_telemetry,
@@ -102,8 +104,11 @@ def serve_api(
 
     def on_stop() -> None:
         # The worker stops with us: it claims nothing while our last requests are answered.
+        end_s = service.http.grace_s + CLOSE_S
         if child is not None:
             child.ask_to_stop()
+            end_s += child.stop_s
+        end_within(end_s)
         service.long_polls.stop()
         service.live_events.stop()
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _PR_SET_DUMPABLE = 4
 
 SIGNAL_LOOK_S = 2.0
+CLOSE_S = 15.0
+"""How long a process has to close once its work has ended; less than `Child.stop` waits."""
 
 Say = Callable[[str], None]
 """Prints a line for the person at the terminal."""
@@ -65,6 +67,19 @@ class StopSignal(threading.Event):
         # Not here: the signal may have interrupted `wait` while it holds the event's own lock, and `set`
         # would then deadlock. Starting a `threading.Thread` takes locks too; a bare thread takes none.
         _thread.start_new_thread(self.set, ())
+
+
+def end_within(seconds: float) -> None:
+    """End this process, which is stopping, at the latest then: a call to a store or a database may hang, and
+    Python waits for some of its threads. What is not finished is rescued, as after a kill.
+    """
+
+    def end() -> None:
+        time.sleep(seconds)
+        log().warning("process.ended", reason="a call still hung when the process had to end")
+        os._exit(0)
+
+    threading.Thread(target=end, name="end", daemon=True).start()
 
 
 def start_telemetry(settings: "Settings", process: str) -> "Telemetry | None":

@@ -8,8 +8,10 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 
 from tenuto.artifacts import pairing
+from tenuto.blobs.apart import Apart
 from tenuto.blobs.blob import BlobStore
 from tenuto.bootstrap.opening import open_blobs
 from tenuto.bootstrap.process import clock, log
@@ -68,7 +70,7 @@ class StoreWatch:
         self._is_lost = False
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="store-watch", daemon=True)
-        self._compare(pairing.ANY_AGE_MS)
+        self._compare_soon()
         self._written_ms = clock() - CLOCKS_MS
         """Bytes written to the store since then may be this process's own."""
 
@@ -80,7 +82,7 @@ class StoreWatch:
         until = time.monotonic() + COMPARE_S
         while not self._is_compared and time.monotonic() < until and not pairing.is_paired(self._database):
             self._stopping.wait(AWAIT_S)
-            self._compare(pairing.ANY_AGE_MS)
+            self._compare_soon()
 
     def start(self) -> None:
         """Watch until `stop`."""
@@ -124,6 +126,14 @@ class StoreWatch:
             from tenuto.logs import log_failure
 
             log_failure(log(), "servers.failed", error)
+
+    def _compare_soon(self) -> None:
+        """Compare, unless the store hangs: a start must not wait for that either."""
+        compared = Apart(partial(self._compare, pairing.ANY_AGE_MS))
+        if compared.ended.wait(COMPARE_S):
+            compared.result()
+        else:
+            log().warning("store.not_compared", store=store_of(self._settings), reason="it does not answer")
 
     def _compare(self, before_ms: int) -> None:
         try:

@@ -5,7 +5,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S, open_records
-from tenuto.bootstrap.process import StopSignal, arm_failpoints, clock, keep_private, log, start_telemetry
+from tenuto.bootstrap.process import (
+    CLOSE_S,
+    StopSignal,
+    arm_failpoints,
+    clock,
+    end_within,
+    keep_private,
+    log,
+    start_telemetry,
+)
 from tenuto.bootstrap.store_watch import StoreWatch, open_beside
 from tenuto.catalog import rules as catalog
 from tenuto.config import Settings
@@ -58,6 +67,7 @@ def run_worker(
         store_watch.start()
         watch.worker = worker
         stopping.wait_for_signal()
+        end_within(settings.drain_s + settings.host_grace_s + CLOSE_S)
         watch.stopping = True
         store_watch.stop()
         worker.stop()

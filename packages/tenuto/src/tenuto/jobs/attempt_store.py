@@ -352,6 +352,35 @@ def remove_final_live_text(tx: Transaction) -> int:
     )
 
 
+# --- paid results that the store of bytes has not taken yet -----------------------------------------------
+
+
+def keep_result(tx: Transaction, lines: Sequence[str], *, job_id: str, attempt_id: str, now_ms: int) -> None:
+    """Lines that are already stored are kept, like live text."""
+    for sequence, content in enumerate(lines):
+        tx.do(
+            """insert into kept_result (attempt_id, sequence, job_id, content, created_at)
+               values (:attempt_id, :sequence, :job_id, :content, :now)
+               on conflict (attempt_id, sequence) do nothing""",
+            attempt_id=attempt_id,
+            sequence=sequence,
+            job_id=job_id,
+            content=content,
+            now=now_ms,
+        )
+
+
+def kept_result(tx: Transaction, attempt_id: str) -> list[str]:
+    rows = tx.all("select content from kept_result where attempt_id = :id order by sequence", id=attempt_id)
+    return [str(row["content"]) for row in rows]
+
+
+def has_kept(tx: Transaction, attempt_id: str) -> bool:
+    return (
+        tx.one("select 1 from kept_result where attempt_id = :id and sequence = 0", id=attempt_id) is not None
+    )
+
+
 def _sequence(changed: Row | None) -> int | None:
     """The number of the transition's event; None: another transaction was first."""
     return None if changed is None else int(changed["event_sequence"])

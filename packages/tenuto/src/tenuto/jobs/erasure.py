@@ -123,5 +123,6 @@ def _erase(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
     store.erase_attempts(tx, job_id)
     store.remove_chunks(tx, job_id)
     store.remove_live_text(tx, job_id)
+    store.remove_kept_result(tx, job_id)
     store.erase_job(tx, job_id, now_ms)
     return artifacts.condemn(tx, blobs, now_ms=now_ms)

@@ -92,6 +92,19 @@ def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, n
     )
     if recorded == 0:
         raise Stale
+    if attempt.fenced_at is not None:
+        store.remove_kept_result(tx, attempt.job_id)
+
+
+def keep_result(tx: Transaction, attempt_id: str, lines: Sequence[str], *, now_ms: int) -> None:
+    """The store of bytes does not take a paid result: the database keeps it until it does. Repeatable."""
+    attempt = _unrecorded(tx, attempt_id)
+    attempt_store.keep_result(tx, lines, job_id=attempt.job_id, attempt_id=attempt_id, now_ms=now_ms)
+
+
+def kept_result(tx: Transaction, attempt_id: str) -> list[str]:
+    """What the database keeps of the attempt's result, in order; nothing: it keeps none."""
+    return attempt_store.kept_result(tx, attempt_id)
 
 
 def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Decision | None = None) -> None:
@@ -266,7 +279,8 @@ def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int
     """Its worker is gone (its counter stopped at `beat`): finish, cancel, recover or queue again.
 
     Returns what was done: "recorded" means that nothing has changed, and that the caller checks the bytes of
-    the recorded result and finishes with `succeed`.
+    the recorded result and finishes with `succeed`; "kept" that nothing has either, and that it stores the
+    bytes that wait in the database.
     """
     attempt = _fenced(tx, attempt_id, (RUNNING, RECOVERY_REQUIRED))
     if attempt.beat != beat:
@@ -275,6 +289,8 @@ def rescue(tx: Transaction, ids: Ids, attempt_id: str, *, beat: int, now_ms: int
         return "recorded"
     if attempt.job_state != RUNNING:
         raise Stale
+    if attempt.fenced_at is not None and attempt_store.has_kept(tx, attempt_id):
+        return "kept"
     if attempt.fenced_at is not None:
         message = "the worker was lost after the metered call was begun; its outcome is unknown"
         _require_recovery(tx, attempt, message=message, now_ms=now_ms)

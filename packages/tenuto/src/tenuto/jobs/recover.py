@@ -137,6 +137,7 @@ def requeue(tx: Transaction, ids: Ids, job_id: str, *, by: Decision, now_ms: int
         raise OperatorError(
             f"the deadline of {job_id} has passed, so it would only fail: complete or void it"
         )
+    store.remove_kept_result(tx, job_id)
     sequence = store.requeue_recovery(tx, job_id)
     assert sequence is not None, "the row is locked"
     store.add_event(
@@ -175,6 +176,7 @@ def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, by: Decision, 
     assert sequence is not None, "the row is locked"
     billing.void(tx, ids, job_id=job.id, note=by.as_note("voided"), entry_id=by.entry_id, now_ms=now_ms)
     artifacts.condemn_recordings(tx, job_id, now_ms=now_ms)
+    store.remove_kept_result(tx, job_id)
     store.add_event(tx, job_id, sequence, state, now_ms=now_ms, detail="voided by the operator", by=by)
 
 

@@ -354,6 +354,10 @@ def remove_live_text(tx: Transaction, job_id: str) -> None:
     tx.run("delete from live_text where job_id = :job_id", job_id=job_id)
 
 
+def remove_kept_result(tx: Transaction, job_id: str) -> None:
+    tx.run("delete from kept_result where job_id = :job_id", job_id=job_id)
+
+
 def is_needed(tx: Transaction, account_id: str, artifact_id: str) -> bool:
     """Whether an open job of the account has this input, which is its only one: a look-up in an index.
 

@@ -16,6 +16,8 @@ from tenuto.blobs.reasons import reason
 from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept, Unavailable, causes, is_of_the_machine
+from tenuto.features.kept_results.paid import LeftToOthers, PaidResult
+from tenuto.features.kept_results.results import KeptResult
 from tenuto.hosts.host import (
     Cancelled,
     EngineFailed,
@@ -34,7 +36,15 @@ from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
-from tenuto.worker.storage_retries import PATIENCE_S, STORE_TRIES, NotStored, keep_aside, store, write
+from tenuto.worker.storage_retries import (
+    LATE_S,
+    PATIENCE_S,
+    STORE_TRIES,
+    NotStored,
+    store,
+    unless_stopped,
+    write,
+)
 
 ClaimNext = Callable[[Transaction, int], Claim | None]
 """Claims a slot's next job in a transaction; `Engines.claiming` is held meanwhile."""
@@ -177,6 +187,8 @@ def _settle(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _S
         raise Swept
     except Stale:
         raise
+    except LeftToOthers:
+        return None
     except Exception as error:
         _end_badly(calls, error)
     return None
@@ -184,13 +196,10 @@ def _settle(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _S
 
 def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) -> _Settled | None:
     context, claim = calls.context, calls.claim
-    record = _make_durable(calls, result)
-    failpoints.hit("result.after_bytes")
-    recorded = RecordedResult(record, result.media_type, result.metadata, result.duration_ms)
-
-    def record_it(tx: Transaction, now_ms: int) -> None:
-        lifecycle.record_result(tx, claim.attempt_id, recorded, now_ms=now_ms)
-        failpoints.hit("record.before_commit")
+    if claim.rerunnable:
+        record_it = _recording(calls, result, _make_durable(calls, result))
+    else:
+        record_it = _record_paid(calls, result)
 
     def succeed(tx: Transaction, now_ms: int) -> None:
         if claim.rerunnable:
@@ -198,9 +207,6 @@ def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) 
         lifecycle.succeed(tx, context.ids, claim.attempt_id, now_ms=now_ms)
         failpoints.hit("succeed.before_commit")
 
-    if not claim.rerunnable:
-        write(context, record_it)
-        failpoints.hit("record.after_commit")
     try:
         return _Settled(_succeed(calls, succeed, claim_next))
     except (Stale, Swept):
@@ -211,17 +217,45 @@ def _settle_once(calls: EngineCalls, result: HostResult, claim_next: ClaimNext) 
     return None
 
 
-def _make_durable(calls: EngineCalls, result: HostResult) -> BlobRecord:
-    """Store the bytes. NotStored: that was not possible, and they are kept aside for the operator."""
+def _recording(
+    calls: EngineCalls, result: HostResult, record: BlobRecord
+) -> Callable[[Transaction, int], None]:
+    """The step that records the stored bytes as the attempt's result."""
+    failpoints.hit("result.after_bytes")
+    recorded = RecordedResult(record, result.media_type, result.metadata, result.duration_ms)
+
+    def record_it(tx: Transaction, now_ms: int) -> None:
+        lifecycle.record_result(tx, calls.claim.attempt_id, recorded, now_ms=now_ms)
+        failpoints.hit("record.before_commit")
+
+    return record_it
+
+
+def _record_paid(calls: EngineCalls, result: HostResult) -> Callable[[Transaction, int], None]:
+    """Store and record what was paid for; until then the database or a file keeps it if either takes long.
+
+    NotStored, LeftToOthers: the worker had to stop before.
+    """
+    kept = KeptResult(result.content, result.media_type, result.metadata, result.duration_ms)
+    paid = PaidResult(calls, kept)
+    try:
+        record_it = _recording(calls, result, _make_durable(calls, result, when_late=paid.keep))
+        record = partial(write, calls.context, record_it)
+        unless_stopped(calls.watched, record, late_s=LATE_S, when_late=paid.keep)
+    except NotStored as error:
+        raise paid.leave(error) from error
+    failpoints.hit("record.after_commit")
+    paid.forget_file()
+    return record_it
+
+
+def _make_durable(
+    calls: EngineCalls, result: HostResult, *, when_late: Callable[[], object] = lambda: None
+) -> BlobRecord:
     context, claim = calls.context, calls.claim
     patience_s = PATIENCE_S if claim.rerunnable else None
     began = time.perf_counter()
-    try:
-        record = store(context, result.content, calls.watched, patience_s=patience_s)
-    except NotStored as error:
-        where = keep_aside(context, claim.job_id, claim.attempt_id, result.content)
-        error.evidence = f"{error.evidence}\n{where}"
-        raise
+    record = store(context, result.content, calls.watched, patience_s=patience_s, when_late=when_late)
     if context.telemetry is not None:
         context.telemetry.record(
             trace.stored(

@@ -51,6 +51,8 @@ class Child:
         self._role = role
         self._inherits = inherits
         self._on_death = on_death
+        self.stop_s = settings.drain_s + settings.host_grace_s + 20
+        """How long it has to stop before it is killed."""
         self._asked = False
         self._stopping = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
@@ -79,7 +81,7 @@ class Child:
         process = self._process
         if process is not None and process.poll() is None:
             try:
-                process.wait(self._settings.drain_s + self._settings.host_grace_s + 20)
+                process.wait(self.stop_s)
             except subprocess.TimeoutExpired:
                 process.kill()
         if self._thread.ident is not None:

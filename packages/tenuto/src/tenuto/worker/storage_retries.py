@@ -3,15 +3,15 @@
 Knows no kind of job.
 """
 
-import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from tenuto import failpoints
 from tenuto.artifacts import operations as artifacts
+from tenuto.blobs.apart import Apart
 from tenuto.blobs.blob import BlobRecord
 from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
@@ -36,6 +36,8 @@ T = TypeVar("T")
 STORE_TRIES = 5
 STORE_PAUSE_S = 0.5
 AWAY_PAUSE_S = 10.0
+LATE_S = 2.0
+"""A store that takes longer for a result may never answer."""
 PATIENCE_S = 60.0
 """How long a result waits for a folder that cannot be written if another machine may produce it again.
 A result that was paid for waits as long as the process lives."""
@@ -46,8 +48,8 @@ READ_PATIENCE_S = 60.0
 
 _log = get_logger("tenuto.worker")
 
-RESCUED = "rescued"
-"""The subfolder of the data folder where a worker that had to stop leaves results it could not store."""
+LAST_TRY_S = 1.0
+"""How long a call that has not ended still has when its attempt must end: most need milliseconds."""
 
 
 class NotStored(TenutoError):
@@ -57,51 +59,72 @@ class NotStored(TenutoError):
     evidence: str = ""
 
 
-def keep_aside(context: WorkerContext, job_id: str, attempt_id: str, content: bytes) -> str:
-    """Save a paid result that could not be stored to a file; returns a message on it for the operator.
-    The data folder need not be on the store's disk. If it cannot be written, the message says so.
+def unless_stopped(
+    watched: Watched,
+    work: Callable[[], T],
+    *,
+    late_s: float | None = None,
+    when_late: Callable[[], object] = lambda: None,
+) -> T:
+    """What `work` returns or raises. If the attempt must end while it hangs, it is left to its own thread.
+
+    Then Cancelled or NotStored is raised, as by `_pause`. `when_late` is called after `late_s`; it may raise.
     """
-    path = context.settings.folder.absolute() / RESCUED / attempt_id
-    try:
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        path.touch(mode=0o600)
-        with path.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            path.unlink()
-        return f"it could not be kept in {path.parent} either ({error.strerror}) and is lost"
-    _log.error("result.kept_aside", job_id=job_id, attempt_id=attempt_id)
-    command = f"tenuto admin recover complete {job_id} --file {path}"
-    return f"the result is in {path} on the worker's machine: {command}"
+    woken = threading.Event()
+    stop = watched.stop if watched.cancellable else watched.leave
+    with stop.calling(woken.set), watched.leave.calling(woken.set):
+        apart = Apart(work, woken.set)
+        if not (stop.is_set() or watched.leave.is_set() or woken.wait(late_s)):
+            when_late()
+            woken.wait()
+    if not apart.ended.wait(LAST_TRY_S):
+        _end_if_stopped(watched, "it does not answer")
+    return apart.result()
 
 
 def store(
-    context: WorkerContext, content: bytes, watched: Watched, *, patience_s: float | None
+    context: WorkerContext,
+    content: bytes,
+    watched: Watched,
+    *,
+    patience_s: float | None,
+    is_extra: bool = False,
+    when_late: Callable[[], object] = lambda: None,
 ) -> BlobRecord:
     """Make bytes durable, retrying with growing pauses. Raises StorageFailed once `patience_s` is over.
 
-    A store that is away is waited for, as the database is: what was made, or paid for, is not given up.
-    Without `patience_s` only the worker's stop ends the wait (NotStored). Cancelled: the attempt must stop.
+    A store that is away or hangs is waited for, as the database is, unless the bytes are an extra: what was
+    made, or paid for, is not given up. Without `patience_s` only the worker's stop ends the wait (NotStored).
+    Cancelled: the attempt must stop. `when_late` is called if this takes longer than `LATE_S`.
     """
+
+    def late() -> None:
+        if is_extra:
+            raise StoreUnreachableForWrites
+        when_late()
+
     began, nth = time.monotonic(), 0
     blob_id = context.ids.new("blob")
     while True:
         nth += 1
         try:
-            return context.blobs.write(blob_id, content)
+            return unless_stopped(
+                watched,
+                partial(context.blobs.write, blob_id, content),
+                late_s=patience_s if is_extra else LATE_S,
+                when_late=late,
+            )
         except Exception as error:
             if not isinstance(error, StorageFailed) and not is_of_the_machine(error):
                 raise
             why = f"the store {reason(error.__cause__ or error)}"
             _log.error("blob.not_stored", attempt_id=watched.attempt_id, blob_id=blob_id, nth=nth, reason=why)
-            is_away = isinstance(error, StoreUnreachableForWrites)
+            is_away = isinstance(error, StoreUnreachableForWrites) and not is_extra
             if patience_s is not None and not is_away and time.monotonic() - began >= patience_s:
                 raise
-            if not is_away:
+            if not isinstance(error, StoreUnreachableForWrites):
                 blob_id = context.ids.new("blob")  # Remains of the last try may be in the way.
+            when_late()
             _pause(watched, min(STORE_PAUSE_S * nth, AWAY_PAUSE_S), why)
 
 
@@ -142,12 +165,18 @@ def _pause(watched: Watched, seconds: float, why: str) -> None:
     with watched.stop.calling(woken.set), watched.leave.calling(woken.set):
         if not watched.stop.is_set() and not watched.leave.is_set():
             woken.wait(seconds)
+    _end_if_stopped(watched, why)
+
+
+def _end_if_stopped(watched: Watched, why: str) -> None:
+    """Cancelled: the attempt must stop, and can be made again. NotStored: the worker must, with what was paid
+    for. In this order, as a worker that leaves has stopped its attempts before."""
+    if watched.cancellable and (watched.stop.is_set() or watched.leave.is_set()):
+        raise Cancelled(lost=False)
     if watched.leave.is_set():
         lost = NotStored("the worker had to stop with a result in memory that could not be stored")
         lost.evidence = why
         raise lost
-    if watched.stop.is_set() and watched.cancellable:
-        raise Cancelled(lost=False)
 
 
 def read_input(calls: EngineCalls, blob_id: str, what: str) -> bytes:
@@ -158,7 +187,8 @@ def read_input(calls: EngineCalls, blob_id: str, what: str) -> bytes:
     """
     record = input_record(calls.context, blob_id, what)
     try:
-        content = when_back(calls.watched, lambda: calls.context.blobs.read_all(record))
+        read_all = partial(calls.context.blobs.read_all, record)
+        content = when_back(calls.watched, read_all, patience_s=READ_PATIENCE_S)
         failpoints.hit("input.after_read")
         return content
     except StoreUnreachable:
@@ -177,12 +207,19 @@ def input_record(context: WorkerContext, blob_id: str, what: str) -> BlobRecord:
     return record
 
 
-def when_back(watched: Watched, read_bytes: Callable[[], T]) -> T:
-    """The result of a read, retried while the store is away: for a minute, or until the attempt must stop."""
+def when_back(watched: Watched, read_bytes: Callable[[], T], *, patience_s: float | None = None) -> T:
+    """The result of a read, retried while the store is away: for a minute, or until the attempt must stop.
+
+    `patience_s`: how long one read may take, for the store may hang; None: as long as it needs.
+    """
     began = time.monotonic()
+
+    def give_up() -> None:
+        raise StoreUnreachable("The store does not answer.")
+
     while True:
         try:
-            return read_bytes()
+            return unless_stopped(watched, read_bytes, late_s=patience_s, when_late=give_up)
         except StoreUnreachable as error:
             _log.warning("store.away", attempt_id=watched.attempt_id, reason=error.message)
             if time.monotonic() - began >= READ_PATIENCE_S:

@@ -17,6 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tenuto import failpoints, logs, metrics
+from tenuto.blobs.apart import Apart
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import slots
 from tenuto.config import Settings
@@ -120,10 +121,9 @@ class Worker:
             slot.stop()
         self._bell.ring()
         until = time.monotonic() + settings.drain_s
-        # The heartbeat continues meanwhile, so we do not count as lost: a failed withdrawal is retried.
-        while self._withdraws and not self._withdraw() and time.monotonic() < until:
-            if self._join_slots(min(until, time.monotonic() + WITHDRAW_AGAIN_S)):
-                break
+        # In a thread of its own, because the database may hang. The heartbeat continues meanwhile, so we do
+        # not count as lost.
+        withdrawing = Apart(partial(self._withdraw, until)) if self._withdraws else None
         self._join_slots(until)
         for watched in self._heartbeat.active():
             if watched.cancellable:
@@ -135,6 +135,8 @@ class Worker:
         if left:
             self._join_slots(time.monotonic() + STOP_S)
         self._stopping.set()
+        if withdrawing is not None:
+            withdrawing.ended.wait(STOP_S)
         self._upkeep.stop()
         self._webhooks.stop()
         if self._spans is not None:
@@ -181,17 +183,19 @@ class Worker:
             engine_memory_mib=context.settings.engine_memory_mib,
         )
 
-    def _withdraw(self) -> bool:
-        """From now on no job is accepted because of this worker. False: the database did not answer.
-        A worker that ends before it does counts as away within a minute.
+    def _withdraw(self, until: float) -> None:
+        """From now on no job is accepted because of this worker. Retried until it must end: if the database
+        does not answer by then, the worker counts as away within a minute.
         """
         worker_id = self._context.worker_id
-        try:
-            self._context.database.write(lambda tx: catalog.withdraw_offers(tx, worker_id))
-        except Unavailable as error:
-            _log.warning("worker.not_withdrawn", worker_id=worker_id, reason=error.message)
-            return False
-        return True
+        while True:
+            try:
+                self._context.database.write(lambda tx: catalog.withdraw_offers(tx, worker_id))
+                return
+            except Unavailable as error:
+                _log.warning("worker.not_withdrawn", worker_id=worker_id, reason=error.message)
+            if time.monotonic() >= until or self._stopping.wait(WITHDRAW_AGAIN_S):
+                return
 
     def _forget(self) -> None:
         """Release the lock, as no attempt of ours is open. The row stays until other workers remove it."""

@@ -16,6 +16,7 @@ from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.artifacts import operations as artifacts
 from tenuto.billing import calls
+from tenuto.blobs.apart import Apart
 from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import kinds
 from tenuto.catalog.presence import Presence
@@ -29,6 +30,7 @@ from tenuto.errors import (
     causes,
     is_of_the_machine,
 )
+from tenuto.features.kept_results.paid import KeptResults
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import chunks, lifecycle, live_text, queue
 from tenuto.jobs.rows import OpenAttempt
@@ -41,6 +43,9 @@ from tenuto.worker.heartbeat import CLOCKS_AGREE_MS, ClockAgreement, Heartbeat
 from tenuto.worker.housekeeping import Auditor, BackgroundThread, Retention, Sweeper
 
 LOOK_S = 0.5
+FINISH_S, FINISHING = 2.0, 8
+"""How long a round waits for a recorded result that it reads, and how many may be read at once."""
+STOP_S = 5.0
 HOUSEKEEPING_S = 60.0
 FORGOTTEN_S = 600.0
 """A worker is forgotten when we have not seen its row change for this long, whatever its clock says."""
@@ -111,9 +116,12 @@ class Upkeep:
         # By lane: the last overdue job seen, if more follow. The next round continues after it.
         self._looked_up_to: dict[str, str] = {}
         self._agreement = ClockAgreement(context.clock(), time.monotonic())
+        # By attempt: what reads a recorded result now, from a store that may hang.
+        self._finishing: dict[str, Apart[str]] = {}
         self._auditor = Auditor(context)
         self.retention = Retention(context)
         self.sweeper = Sweeper(context)
+        self.kept_results = KeptResults(context)
         self._starts = BackgroundThread(
             "engine-starts", partial(log_failure, _log, "upkeep.failed", duty="engine")
         )
@@ -127,12 +135,17 @@ class Upkeep:
         self._thread.start()
 
     def stop(self) -> None:
+        """Abandon what is running; nothing is lost, and another worker does it when it is due again."""
         self._stopping.set()
         self._starts.stopping.set()  # What it loads ends with the engines.
-        self._thread.join(timeout=10)
-        self._auditor.thread.stop()
-        self.retention.thread.stop()
-        self.sweeper.thread.stop()
+        threads = (self._auditor.thread, self.retention.thread, self.sweeper.thread, self.kept_results.thread)
+        for thread in threads:
+            thread.stopping.set()
+        # One limit for all: the store that they wait for may hang.
+        until = time.monotonic() + STOP_S
+        self._thread.join(STOP_S)
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -196,6 +209,12 @@ class Upkeep:
             for attempt in others
             if attempt.attempt_id in self._troubles
         }
+        still_open = {attempt.attempt_id for attempt in others}
+        self._finishing = {
+            attempt_id: finishing
+            for attempt_id, finishing in self._finishing.items()
+            if attempt_id in still_open or not finishing.ended.is_set()
+        }
         for attempt in others:
             duties.do(
                 "rescue_attempt",
@@ -251,10 +270,15 @@ class Upkeep:
             return done
 
         try:
-            done = context.database.write(rescue)
+            done: str | None = context.database.write(rescue)
             failpoints.hit("rescue.after_commit")
+            if done == "kept":
+                self.kept_results.store(attempt.attempt_id)
+                return  # A later round finds it recorded.
             if done == "recorded":
-                done = self._finish(attempt)
+                done = self._finish_soon(attempt)
+            if done is None:
+                return
         except Stale:
             return
         except StoreUnreachable as error:
@@ -264,6 +288,19 @@ class Upkeep:
         self._bell.ring()
         queue.wake(context.database)
         context.database.wake("changes")
+
+    def _finish_soon(self, attempt: OpenAttempt) -> str | None:
+        """`_finish`, unless the store hangs: other attempts are rescued meanwhile. None: not finished yet."""
+        finishing = self._finishing.get(attempt.attempt_id)
+        if finishing is None:
+            if len(self._finishing) >= FINISHING:
+                return None
+            finishing = self._finishing[attempt.attempt_id] = Apart(partial(self._finish, attempt))
+            finishing.ended.wait(FINISH_S)
+        if not finishing.ended.is_set():
+            return None
+        del self._finishing[attempt.attempt_id]
+        return finishing.result()
 
     def _finish(self, attempt: OpenAttempt) -> str:
         """A result was recorded before its worker died: verify the bytes and succeed with them."""

@@ -156,6 +156,18 @@ CHECKS: tuple[Check, ...] = (
            group by l.attempt_id, l.job_id, j.state, j.finished_at""",
     ),
     Check(
+        "kept_result_attempt",
+        "kept_result",
+        "the kept result belongs to no attempt of its job, or is stored, or its job has ended",
+        _REPORT,
+        """select k.attempt_id as subject, k.job_id, t.job_id as attempt_job, t.state as attempt, j.state
+           from kept_result k left join attempt t on t.id = k.attempt_id left join job j on j.id = k.job_id
+           where k.attempt_id > :after and k.attempt_id <= :last
+             and (j.id is null or t.id is null or t.job_id <> k.job_id or t.state = 'recorded'
+                  or j.state not in ('running', 'recovery_required'))
+           group by k.attempt_id, k.job_id, t.job_id, t.state, j.state""",
+    ),
+    Check(
         "voice_bytes",
         "voice",
         "the voice has no recording, or it is condemned",

@@ -10,6 +10,7 @@ the job continues.
 import queue
 import threading
 from collections.abc import Iterator
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -37,7 +38,7 @@ from tenuto.media.wav import (
     shorten_pauses,
 )
 from tenuto.worker.calls import EngineCalls, ResultInvalid
-from tenuto.worker.storage_retries import PATIENCE_S, NotStored, read_input, store, write
+from tenuto.worker.storage_retries import PATIENCE_S, NotStored, read_input, store, unless_stopped, write
 
 MEDIA_TYPE = "audio/wav"
 LONGEST_S, LONGEST_PER_CHARACTER_S = 60.0, 5.0
@@ -211,8 +212,10 @@ class Preview:
 
     def _save(self, waiting: _Waiting) -> None:
         ids, attempt_id = self._context.ids, self._claim.attempt_id
-        patience_s = PATIENCE_S if self._claim.rerunnable else PAID_PATIENCE_S
-        blob = store(self._context, waiting.content, self._watched, patience_s=patience_s)
+        is_extra = not self._claim.rerunnable
+        patience_s = PAID_PATIENCE_S if is_extra else PATIENCE_S
+        content, watched = waiting.content, self._watched
+        blob = store(self._context, content, watched, patience_s=patience_s, is_extra=is_extra)
         new = NewSegment(ids.new("segment"), waiting.sequence, blob, waiting.duration_ms)
         failpoints.hit("segment.after_bytes")
 
@@ -220,7 +223,8 @@ class Preview:
             audio_segments.save(tx, attempt_id, new, now_ms=now_ms)
             failpoints.hit("segment.before_commit")
 
-        write(self._context, save)
+        late_s = PAID_PATIENCE_S if is_extra else None
+        unless_stopped(watched, partial(write, self._context, save), late_s=late_s, when_late=_too_late)
         failpoints.hit("segment.after_commit")
 
     def _give_up(self, error: TenutoError) -> None:
@@ -233,6 +237,10 @@ class Preview:
             "The preview ends before the speech does: a segment could not be stored. The result is complete."
         )
         _log.error("preview.given_up", job_id=self._claim.job_id, attempt_id=self._claim.attempt_id)
+
+
+def _too_late() -> None:
+    raise StorageFailed("The database does not answer.")
 
 
 def _divided(content: bytes, wav: Wav) -> Iterator[tuple[bytes, int]]:

@@ -1,0 +1,154 @@
+"""Paid results that the store of bytes does not take at once: kept in the database, or else in a file.
+
+The database is better: any worker can store a result from there, and it outlives this machine. The file is
+for when it hangs or is away as well, and for what is too large for it. Knows no kind of job.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+from tenuto.blobs.apart import Apart
+from tenuto.blobs.reasons import reason
+from tenuto.db.database import Transaction
+from tenuto.errors import Stale, StorageFailed, StoreUnreachable, TenutoError, Unavailable
+from tenuto.features.kept_results import results
+from tenuto.features.kept_results.results import MAX_BYTES, KeptResult
+from tenuto.jobs import lifecycle
+from tenuto.jobs.lifecycle import RecordedResult
+from tenuto.logs import get_logger, log_failure
+from tenuto.worker.calls import EngineCalls
+from tenuto.worker.context import WorkerContext
+from tenuto.worker.housekeeping import BackgroundThread
+from tenuto.worker.storage_retries import NotStored
+
+RESCUED = "rescued"
+"""The subfolder of the data folder for results that the database did not take either."""
+ROW_S = 2.0
+"""How long the database has to take one; then it is written to a file. Less than a worker has to leave."""
+
+_log = get_logger("tenuto.worker")
+
+
+class LeftToOthers(TenutoError):
+    """The worker had to stop. The database keeps the result; the attempt stays open until that is stored."""
+
+    code = "storage_failed"
+
+
+class PaidResult:
+    """One result, from the engine's answer until it is recorded. For the attempt's own thread."""
+
+    def __init__(self, calls: EngineCalls, result: KeptResult) -> None:
+        self._calls = calls
+        self._result = result
+        self._is_tried = self._is_in_database = False
+        self._file: Path | None = None
+        self._lost = self._why = ""
+
+    def keep(self) -> None:
+        """Keep it, once: in the database, or in a file if that does not answer soon either."""
+        if not self._is_tried:
+            self._is_tried = True
+            self._is_in_database = self._write_row()
+            if not self._is_in_database:
+                self._write_file()
+
+    def leave(self, error: NotStored) -> NotStored | LeftToOthers:
+        """The worker ends now; returns what to raise, with what an operator needs to know."""
+        self.keep()
+        if self._file is not None and self._write_row():
+            self._is_in_database = True
+            self.forget_file()
+        if self._is_in_database:
+            return LeftToOthers()
+        job_id = self._calls.claim.job_id
+        command = f"tenuto admin recover complete {job_id} --file {self._file}"
+        where = f"the result is in {self._file} on the worker's machine: {command}"
+        error.evidence += f"\n{where if self._file is not None else self._lost}"
+        return error
+
+    def forget_file(self) -> None:
+        """It is safe elsewhere."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.unlink()
+
+    def _write_row(self) -> bool:
+        if len(self._result.content) > MAX_BYTES:
+            self._why = "it is too large for the database"
+            return False
+        context, attempt_id = self._calls.context, self._calls.claim.attempt_id
+
+        def keep(tx: Transaction) -> None:
+            results.keep(tx, attempt_id, self._result, now_ms=context.clock())
+
+        kept = Apart(lambda: context.database.write(keep))
+        if not kept.ended.wait(ROW_S):
+            self._why = "the database does not answer"
+            return False
+        try:
+            kept.result()
+        except Exception as error:  # A bug, too: the file is left.
+            self._why = f"the database {reason(error.__cause__ or error)}"
+            return False
+        _log.warning("result.kept", job_id=self._calls.claim.job_id, attempt_id=attempt_id)
+        return True
+
+    def _write_file(self) -> None:
+        claim = self._calls.claim
+        path = self._calls.context.settings.folder.absolute() / RESCUED / claim.attempt_id
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            path.touch(mode=0o600)
+            with path.open("wb") as file:
+                file.write(self._result.content)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            self._lost = f"it could not be kept in {path.parent} either ({error.strerror}) and is lost"
+            return
+        self._file = path
+        _log.error("result.kept_aside", job_id=claim.job_id, attempt_id=claim.attempt_id, reason=self._why)
+
+
+class KeptResults:
+    """Stores what workers that are gone have kept, in a thread of its own, as the store may still hang.
+
+    Several workers may store the same result: one of them records it, and the sweep removes the other bytes.
+    """
+
+    def __init__(self, context: WorkerContext) -> None:
+        self._context = context
+        self._wanted: set[str] = set()
+        self.thread = BackgroundThread("kept-results", self._failed)
+
+    def store(self, attempt_id: str) -> None:
+        """Store this attempt's result, soon; called again for as long as it is kept."""
+        self._wanted.add(attempt_id)
+        self.thread.begin(self._store_all)
+
+    def _store_all(self) -> None:
+        while self._wanted and not self.thread.stopping.is_set():
+            self._store(self._wanted.pop())
+
+    def _store(self, attempt_id: str) -> None:
+        context = self._context
+        kept = context.database.read(lambda tx: results.find(tx, attempt_id))
+        if kept is None:
+            return
+        blob = context.blobs.write(context.ids.new("blob"), kept.content)
+        recorded = RecordedResult(blob, kept.media_type, kept.metadata, kept.duration_ms)
+        now_ms = context.clock()
+        context.database.write(lambda tx: lifecycle.record_result(tx, attempt_id, recorded, now_ms=now_ms))
+
+    def _failed(self, error: Exception) -> None:
+        """It is tried again as long as the result is kept; Stale: another worker has recorded it."""
+        if isinstance(error, Stale):
+            return
+        if isinstance(error, StorageFailed | StoreUnreachable | Unavailable):
+            _log.warning("store.away", reason=reason(error.__cause__ or error))
+        else:
+            log_failure(_log, "upkeep.failed", error, duty="kept_results")

@@ -20,7 +20,7 @@ import soxr
 from numpy.typing import NDArray
 
 from tenuto.media.confinement import confine
-from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, READABLE
+from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, MAX_SAMPLES, READABLE
 from tenuto.media.wav import MAX_CHUNKS
 
 RATE = 16_000
@@ -161,6 +161,16 @@ def _check_head(stream: soundfile.SoundFile) -> None:
         raise _Refused(f"it has {stream.channels} channels; at most {MAX_CHANNELS} are read")
     if not RATES[0] <= stream.samplerate <= RATES[1]:
         raise _Refused(f"its rate is {stream.samplerate} Hz; {RATES[0]} to {RATES[1]} Hz are read")
+    if stream.frames != _UNKNOWN_FRAMES:
+        _refuse_beyond(stream, stream.frames)
+
+
+def _refuse_beyond(stream: soundfile.SoundFile, frames: int) -> None:
+    """Refuse a stream that may not have this many frames, promised or already read."""
+    if frames > MAX_DURATION_S * stream.samplerate:
+        raise _Refused(f"it is longer than {MAX_DURATION_S // 60} minutes")
+    if frames * stream.channels > MAX_SAMPLES:
+        raise _Refused(f"it has more than {MAX_SAMPLES} samples in its {stream.channels} channels")
 
 
 def _copy(stream: soundfile.SoundFile, sink: soundfile.SoundFile, watch: _Watch) -> tuple[int, int]:
@@ -174,8 +184,7 @@ def _copy(stream: soundfile.SoundFile, sink: soundfile.SoundFile, watch: _Watch)
         count = len(stream.read(out=block))
         frames += count
         watch.samples = frames * stream.channels
-        if frames > MAX_DURATION_S * stream.samplerate:
-            raise _Refused(f"it is longer than {MAX_DURATION_S // 60} minutes")
+        _refuse_beyond(stream, frames)
         mono = block[:count].mean(axis=1, dtype=np.float32)
         if resampler is not None:
             mono = resampler.resample_chunk(mono, last=count < BLOCK_FRAMES)

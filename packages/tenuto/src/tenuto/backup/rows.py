@@ -20,9 +20,11 @@ from tenuto.db.database import Database, Dialect, Transaction, Value
 from tenuto.db.schema import Table
 from tenuto.errors import OperatorError
 
-LEFT_OUT = frozenset({"migration", "worker", "worker_model", "backup", "queue_room", "store", "span_export"})
+LEFT_OUT = frozenset(
+    {"migration", "worker", "worker_model", "backup", "queue_room", "store", "span_export", "login_try"}
+)
 """Migrations are in the manifest; workers, backups and exports belong to processes; the store is that of the
-old place; the room in queues is counted again."""
+old place; the room in queues and tries of passwords are counted again."""
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """No row that the service writes comes close to this."""

@@ -19,7 +19,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolResult, ContentBlock
 
 from tenuto_client import downloads, following, results, submission, transcripts
-from tenuto_client.errors import IdempotencyConflict, InvalidSetting
+from tenuto_client.errors import IdempotencyConflict, InvalidSetting, Refused, refusal
 from tenuto_client.exchange import Link, call
 from tenuto_client.records import Artifact, Operation
 from tenuto_client.session import AsyncSession
@@ -93,6 +93,11 @@ async def answer(
             await manager.handle_request(scope, receive, send)
     finally:
         await desk.close()
+
+
+def refused(status: int, document: Any) -> Refused:
+    """What the SDK would raise for an answer with this status and body."""
+    return refusal(status, document)
 
 
 class HostedDesk:

@@ -49,14 +49,13 @@ class Tools:
 
     def __init__(self, service: Service, app: Asgi) -> None:
         """`app` answers the requests that the tools make."""
-        from tenuto_client.errors import refusal
-        from tenuto_mcp.hosted import answer
+        from tenuto_mcp.hosted import answer, refused
 
         # These libraries log each request, and their warnings quote the client.
         logging.getLogger("mcp").setLevel(logging.ERROR)
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._answer = answer
-        self._refusal = refusal
+        self._refused = refused
         self._app = app
         self._origins = cors.origins(service.settings.cors_origins)
         self._calls: Counter[str] = Counter()
@@ -93,7 +92,7 @@ class Tools:
                 answer.body += message.get("body", b"")
 
         key = call.header_values(b"authorization")[0][7:].strip().decode("ascii")
-        recordings, address = Recordings(call, self._refusal), _address(call)
+        recordings, address = Recordings(call, self._refused), _address(call)
         await self._answer(
             call.scope, body, send, app=self._app, api_key=key, address=address, recordings=recordings
         )
@@ -157,9 +156,9 @@ def _head_of_stream(call: Call, answer: Answer) -> dict[str, Any]:
 class Recordings:
     """What becomes of the recordings that are sent with a call."""
 
-    def __init__(self, call: Call, refusal: Callable[[int, Any], Exception]) -> None:
+    def __init__(self, call: Call, refused: Callable[[int, Any], Exception]) -> None:
         self._call = call
-        self._refusal = refusal
+        self._refused = refused
 
     async def uploaded(self, key: str) -> str | None:
         """The input that the recording sent under this key became before, if any: it need not be decoded."""
@@ -188,7 +187,7 @@ class Recordings:
             except TenutoError as error:
                 status = status_of(error)
                 told = json.loads(error_body(error, call.request_id, status))
-                raise self._refusal(status, told) from error
+                raise self._refused(status, told) from error
             # The file is unnamed, so that nothing is left of it; the upload opens it by this path.
             yield Path(f"/proc/self/fd/{flac.fileno()}")
 

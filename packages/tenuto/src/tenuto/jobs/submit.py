@@ -23,7 +23,7 @@ from tenuto.catalog import operations as catalog
 from tenuto.catalog.kinds import Binding, kinds
 from tenuto.catalog.presence import Presence
 from tenuto.catalog.rules import Model, at_price
-from tenuto.db.database import Database, Deferred, Row, Transaction
+from tenuto.db.database import Database, Deferred, Transaction
 from tenuto.db.retrying import write_known, write_known_async
 from tenuto.errors import (
     Fault,
@@ -193,7 +193,7 @@ def check_admission(context: SubmitContext, request: Request) -> Callable[[Trans
 
     def check(tx: Transaction) -> None:
         offer = catalog.ask_callable(tx, parsed.model.name, away=context.presence.away)
-        model = _offered(parsed.model, offer.one())
+        model = _offered(parsed.model, offer)
         if limit:
             queue.refuse_full(tx, caller.account_id, lane, limit=limit, was_full=was_full)
         billing.refuse_uncovered(tx, caller.account_id, model.price.hold_micros, "job")
@@ -357,14 +357,15 @@ class _Availability(msgspec.Struct, frozen=True):
 
         Raises ModelUnavailable (503) and QueueFull (429).
         """
-        model = _offered(self.model, self.offer.one())
+        model = _offered(self.model, self.offer)
         if self.quota is not None:
             self.quota.take()
         return model
 
 
-def _offered(model: Model, offer: Row | None) -> Model:
+def _offered(model: Model, asked: Deferred) -> Model:
     """The model at its current price. ModelUnavailable if no worker offers it, or the operator does not."""
+    offer = asked.one()
     if offer is None or not offer["is_enabled"]:
         why = "temporarily unavailable" if offer is None else "switched off by the operator"
         raise ModelUnavailable(f"{model.name} is {why}; GET /v1/models shows `callable`. Nothing was stored.")

@@ -4,6 +4,7 @@ Work is what decodes, asks an upstream or an engine, or stores bytes: it shows i
 and as rows.
 """
 
+import base64
 import itertools
 import json
 import socket
@@ -96,19 +97,14 @@ def _recognition(service: Service, caller: Caller) -> tuple[int, str]:
 
 
 def _transcription(service: Service, caller: Caller) -> tuple[int, str]:
-    files = {"file": ("a.flac", recording())}
-    headers = {"Authorization": f"Bearer {caller.key}"}
-    asked = httpx2.Request(
-        "POST", f"{caller.http.base_url}/v1/audio/transcriptions", files=files, data={"model": DUAL}
-    )
-    return error_code(
-        caller.request(
-            "POST",
-            "/v1/audio/transcriptions",
-            headers=headers | {"Content-Type": asked.headers["content-type"]},
-            content=asked.read(),
-        )
-    )
+    return error_code(_send_form(caller, recording(), {}))
+
+
+def _send_form(caller: Caller, sound: bytes, headers: dict[str, str]) -> httpx2.Response:
+    url = f"{caller.http.base_url}/v1/audio/transcriptions"
+    form = httpx2.Request("POST", url, files={"file": ("a.flac", sound)}, data={"model": DUAL})
+    own = {"Content-Type": form.headers["content-type"]}
+    return caller.request("POST", "/v1/audio/transcriptions", headers=own | headers, content=form.read())
 
 
 def _tool(name: str, **arguments: Any) -> Ask:
@@ -122,8 +118,6 @@ def _tool(name: str, **arguments: Any) -> Ask:
 
 
 def _transcribe(service: Service, caller: Caller) -> tuple[int, str]:
-    import base64
-
     return _tool("transcribe", recording=base64.b64encode(recording()).decode(), model=DUAL)(service, caller)
 
 
@@ -319,8 +313,6 @@ def test_a_chat_without_money_takes_no_place_in_the_queue(service: Service) -> N
 
 def test_a_recording_that_was_sent_before_is_not_decoded_again(service: Service) -> None:
     """With a retry's money gone as well: the tool answers with the job that there is."""
-    import base64
-
     caller = service.operator.caller(credit="6")
     arguments = {"recording": base64.b64encode(recording()).decode(), "model": DUAL, "wait_s": 30}
     [first] = calling(service.running, caller.key, ("transcribe", arguments))
@@ -330,6 +322,27 @@ def test_a_recording_that_was_sent_before_is_not_decoded_again(service: Service)
     assert first.structured_content is not None and not first.is_error
     assert first.structured_content == again.structured_content
     assert before == service.work()
+
+
+def test_tries_of_one_request_do_not_take_the_money_from_each_other(service: Service) -> None:
+    """With money for one job, several at once with one key, and several calls of a tool, are one job each."""
+    sound = recording()
+
+    def transcribe(caller: Caller) -> str:
+        answer = _send_form(caller, sound, {"Idempotency-Key": "the same"})
+        assert 200 == answer.status_code, answer.text
+        return answer.headers["x-service-job"]
+
+    def call(caller: Caller) -> str:
+        arguments = {"recording": base64.b64encode(sound).decode(), "model": DUAL, "wait_s": 30}
+        [result] = calling(service.running, caller.key, ("transcribe", arguments))
+        assert result.structured_content is not None and not result.is_error, result
+        return str(result.structured_content["job_id"])
+
+    for ask in (transcribe, call):
+        caller = service.operator.caller(credit="6")
+        with ThreadPoolExecutor(4) as threads:
+            assert 1 == len(set(threads.map(ask, [caller] * 4)))
 
 
 def test_a_suspended_account_begins_nothing_anywhere(service: Service) -> None:

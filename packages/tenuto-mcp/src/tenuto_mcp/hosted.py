@@ -184,6 +184,11 @@ class HostedDesk:
                 return (await self.service.run(upload)).id
         except ValueError as error:
             raise InvalidSetting(f"recording: {error}") from error
+        except Refused:
+            # Another try of this request may have been accepted meanwhile, with the last of the money.
+            if (known := await self._recordings.uploaded(key)) is None:
+                raise
+            return known
 
     async def _finish(self, work: Work, reading: Reading, form: str | None) -> CallToolResult:
         """Wait for the job; its result as an answer."""

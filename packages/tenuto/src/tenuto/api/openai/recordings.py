@@ -135,8 +135,8 @@ async def submit_recording(
     sha256 = recording.form.sha256
     sent = {**fields, "sha256": sha256}
     async with request_key(call, route, sent) as key:
-        earlier = await find_earlier(call, route, key, sent, lambda tx: {**resolve(tx), "sha256": sha256})
-        if earlier:
+        find = partial(find_earlier, call, route, key, sent, lambda tx: {**resolve(tx), "sha256": sha256})
+        if earlier := await find():
             [accepted] = earlier
         else:
             work = await service.database.read_async(resolve)
@@ -144,7 +144,13 @@ async def submit_recording(
             text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
             digest = strict_json.body_sha256(sent)
             request = Request(caller, key.first, text, digest, body, call.submission(), key.join(0))
-            accepted = await _accept(call, request, recording, has_key=key.is_callers)
+            try:
+                accepted = await _accept(call, request, recording, has_key=key.is_callers)
+            except TenutoError:
+                # Another try of this request may have been accepted meanwhile, with the last of the money.
+                if not (earlier := await find()):
+                    raise
+                [accepted] = earlier
     failpoints.hit("openai.accepted")
     call.job_ids = [accepted.job_id]
     return Submitted((accepted.job_id,), accepted.replayed, key.is_callers)

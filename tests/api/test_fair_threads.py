@@ -86,6 +86,24 @@ def test_accounts_that_wait_take_turns(work: Work) -> None:
     assert list("aabcaba") == asyncio.run(go())
 
 
+def test_an_account_whose_work_took_long_lets_the_others_go_first() -> None:
+    """A recording took half a minute to decode: who comes next does not wait for the second one (P14)."""
+    now, begun = [0.0], []
+
+    def take(account_id: str, seconds: float) -> None:
+        begun.append(account_id)
+        now[0] += seconds
+
+    async def go() -> None:
+        threads = FairThreads(1, 1, "test", lambda: now[0])
+        asked = [("a", 30.0), ("a", 30.0), ("b", 0.1), ("c", 0.1), ("b", 0.1)]
+        await asyncio.gather(*(threads.run(who, partial(take, who, seconds)) for who, seconds in asked))
+
+    asyncio.run(go())
+
+    assert list("abcba") == begun
+
+
 def test_what_is_not_wanted_any_more_is_not_begun(work: Work) -> None:
     """A read whose client has left takes no turn; an error reaches who asked."""
 

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 
 from media.readers import converted
+from servers.flacs import silence
 from tenuto.media import to_flac as module
 from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, start_child, to_flac
 
@@ -140,6 +141,12 @@ def test_what_is_not_read_says_why(content: bytes, why: str) -> None:
     """In words for whoever sent it."""
     with pytest.raises(NotReadable, match=why):
         converted(content)
+
+
+def test_more_samples_than_an_upload_may_have_are_refused_before_they_are_decoded() -> None:
+    """An hour of eight channels at 192 kHz fits into some hundred KiB; the header promises it."""
+    with pytest.raises(NotReadable, match="more than 2764800000 samples in its 8 channels"):
+        converted(silence(1, rate=192_000, channels=8, total=3600 * 192_000))
 
 
 def test_decoding_that_makes_no_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,13 @@
 """Limits on guessing: how many tries, from where, at whom; and what they take of memory."""
 
+import pytest
+
+from tenuto.accounts import tries
+from tenuto.accounts.tries import Counts
 from tenuto.api.limits import MAX_KEYS, Buckets
-from web.browsers import PASSWORD, SECOND_MS, Browser, Studio, error
+from tenuto.errors import RateLimited
+from web.browsers import DAY_MS, PASSWORD, SECOND_MS, Browser, Studio, error
+from web.conftest import Open
 
 
 def test_after_five_wrong_passwords_a_name_waits_there(studio: Studio) -> None:
@@ -52,7 +58,7 @@ def test_an_address_that_tries_many_names_waits(studio: Studio) -> None:
 def test_a_name_that_is_guessed_at_from_everywhere_waits(studio: Studio) -> None:
     """Many machines have no more tries at one name than it takes to be sure."""
     for number in range(50):
-        studio.edge.throttle.take(f"10.9.0.{number}", "me")
+        count(studio, tries.of_password(f"10.9.0.{number}", "me"))
 
     assert (429, "rate_limited") == error(studio.browser().log_in("me"))
     assert (401, "invalid_login") == error(studio.browser().log_in("you"))
@@ -64,7 +70,7 @@ def test_links_and_new_accounts_are_limited_by_address(studio: Studio) -> None:
     asked = {"token": "guessed", "password": PASSWORD}
     guessed = [guessing.post("/web/invitations/accept", asked).status_code for _ in range(21)]
     for _ in range(4):
-        studio.edge.throttle.take_account(making.address)
+        count(studio, [(tries.NEW_ACCOUNTS, making.address)])
     made = [making.post("/web/register", {"name": name, "password": PASSWORD}).status_code for name in "ab"]
 
     assert [400] * 20 + [429] == guessed
@@ -79,6 +85,57 @@ def test_the_old_password_is_guessed_under_the_same_limit(studio: Studio) -> Non
     tried(studio, browser, ["me"] * 4)
 
     assert [401, 429] == [browser.post("/web/password", asked).status_code for _ in range(2)]
+
+
+def test_processes_count_together(open_studio: Open) -> None:
+    """Several on one database: from one address five accounts, and five tries of a password."""
+    processes = [open_studio(registration="open", initial_credit="20") for _ in range(3)]
+    address = processes[0].browser().address
+    browsers = [process.browser(address=address) for process in processes]
+    asked = [{"name": f"eve {number}", "password": PASSWORD} for number in range(7)]
+    made = [browsers[n % 3].post("/web/register", body).status_code for n, body in enumerate(asked)]
+    tried = [browsers[n % 3].log_in("eve 0", "a wrong password").status_code for n in range(6)]
+    sums = processes[0].row("select count(*) as number, sum(available_micros) as money from account")
+
+    assert [201] * 5 + [429] * 2 == made
+    assert [401] * 5 + [429] == tried
+    assert (5, 5 * 20_000_000) == (sums["number"], sums["money"])
+
+
+def test_a_flood_is_refused_without_a_write(studio: Studio) -> None:
+    """What a process has refused by its own count never reaches the database."""
+    browser = studio.browser()
+    for _ in range(5):
+        studio.edge.throttle.take(tries.of_password(browser.address, "me"), "login_tries")
+    refused = {browser.log_in("me").status_code for _ in range(10)}
+
+    assert ({429}, 0) == (refused, rows(studio))
+
+
+def test_rows_of_tries_go_when_they_count_no_more(studio: Studio) -> None:
+    """And they name nobody: they are digests."""
+    for number in range(8):
+        count(studio, [(tries.OF_ADDRESS, f"10.9.0.{number}")])
+    before = rows(studio)
+    studio.now_ms += 11 * SECOND_MS
+    count(studio, [(tries.OF_ADDRESS, "10.9.1.1")])
+
+    assert (8, 1) == (before, rows(studio))
+    assert 64 == len(studio.row("select counted from login_try")["counted"])
+
+
+def test_a_clock_that_was_wrong_locks_nobody_out(studio: Studio) -> None:
+    """Tries that were counted by a clock that was days ahead do not count."""
+    counts = tries.of_password("10.9.0.1", "me")
+    studio.now_ms += 40 * DAY_MS
+    for _ in range(5):
+        count(studio, counts)
+    studio.now_ms -= 40 * DAY_MS
+    for _ in range(5):
+        count(studio, counts)
+
+    with pytest.raises(RateLimited):
+        count(studio, counts)
 
 
 def test_buckets_leak_with_time_and_forget_what_is_empty() -> None:
@@ -121,6 +178,16 @@ def refused(studio: Studio) -> dict[str, float]:
 
 
 def tried(studio: Studio, browser: Browser, names: list[str]) -> None:
-    """As if these names had been tried from the browser's address: trying costs a hash each."""
+    """As if these names had been tried from the browser's address, at another process: each costs a hash."""
     for name in names:
-        studio.edge.throttle.take(browser.address, name)
+        count(studio, tries.of_password(browser.address, name))
+
+
+def count(studio: Studio, counts: Counts) -> None:
+    """One try, as any process counts it."""
+    now_ms = studio.now_ms
+    studio.database.write(lambda tx: tries.take(tx, counts, limit="login_tries", now_ms=now_ms))
+
+
+def rows(studio: Studio) -> int:
+    return int(studio.row("select count(*) as number from login_try")["number"])

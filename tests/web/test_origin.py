@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tenuto.accounts import tries
 from tenuto.api import app as api
 from tenuto.web.app import ROUTES
 from web.browsers import PROXY, Browser, Studio, error
@@ -191,8 +192,8 @@ def test_the_address_is_the_last_one_that_a_named_proxy_saw(open_studio: Open) -
     """What stands before it in X-Forwarded-For was written by the client: it can't have other addresses."""
     studio = open_studio(registration="open", trusted_proxies=f"{PROXY}, 192.0.2.0/24")
     for number in range(19):
-        studio.edge.throttle.take("203.0.113.5", f"name {number}")
-        studio.edge.throttle.take("2001:db8:0:1::/64", f"name {number}")
+        for address in ("203.0.113.5", "2001:db8:0:1::/64"):
+            studio.edge.throttle.take(tries.of_password(address, f"name {number}"), "login_tries")
     forged = [f"198.51.100.{number}, 203.0.113.5, 192.0.2.7" for number in range(2)]
     statuses = [studio.browser(address=told).log_in(f"name {told}").status_code for told in forged]
     six = [f"2001:db8:0:1::{number}" for number in range(2)]

@@ -6,8 +6,9 @@ from pathlib import Path
 from argon2.profiles import RFC_9106_LOW_MEMORY as COST
 
 from tenuto.accounts import passwords, people
+from tenuto.accounts.tries import NEW_ACCOUNTS, OF_ADDRESS, OF_NAME, OF_PAIR
 from tenuto.web.app import ROUTES
-from tenuto.web.studio import HASHING_THREADS, MAX_WAITING_HASHES, LoginThrottle
+from tenuto.web.studio import HASHING_THREADS, MAX_WAITING_HASHES
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -23,20 +24,18 @@ def test_every_route_of_the_studio_is_documented() -> None:
 def test_the_limits_are_documented() -> None:
     """Figures in the text are those of the code."""
     document = " ".join((DOCS / "operations" / "accounts.md").read_text("utf-8").split())
-    limits = LoginThrottle()
-    pairs, addresses = limits._pairs, limits._addresses
-    names, accounts = limits._names, limits._accounts
+    pairs, addresses, names, accounts = OF_PAIR, OF_ADDRESS, OF_NAME, NEW_ACCOUNTS
     said = [
         f"{passwords.MIN_CHARACTERS} to {passwords.MAX_CHARACTERS} characters",
         f"argon2id ({COST.memory_cost // 1024} MiB, three passes)",
         f"at most two are checked at a time, {MAX_WAITING_HASHES} wait",
-        f"{pairs._size} at a name from one address, then one every {pairs._leak_s:.0f} seconds",
-        f"{addresses._size} from one address",
-        f"then one every {addresses._leak_s:.0f} seconds; {names._size} at one name from anywhere",
-        f"then one every {names._leak_s:.0f} seconds. 429",
-        f"at most {accounts._size} at once, then one a minute",
+        f"{pairs.size} at a name from one address, then one every {pairs.leak_s} seconds",
+        f"{addresses.size} from one address",
+        f"then one every {addresses.leak_s} seconds; {names.size} at one name from anywhere",
+        f"then one every {names.leak_s} seconds. 429",
+        f"at most {accounts.size} at once, then one a minute",
     ]
 
     assert [] == [each for each in said if each not in document]
-    assert (3, 2, 60.0) == (COST.time_cost, HASHING_THREADS, accounts._leak_s)
+    assert (3, 2, 60) == (COST.time_cost, HASHING_THREADS, accounts.leak_s)
     assert (7, 1) == (people.INVITATION_MS // 86_400_000, people.SET_UP_MS // 86_400_000)

@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx2
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import CallToolResult, ContentBlock
 
 from tenuto_client import downloads, following, results, submission, transcripts
-from tenuto_client.errors import IdempotencyConflict, InvalidSetting
+from tenuto_client.errors import IdempotencyConflict, InvalidSetting, Refused, refusal
 from tenuto_client.exchange import Link, call
 from tenuto_client.records import Artifact, Operation
 from tenuto_client.session import AsyncSession
@@ -46,8 +46,17 @@ RETRIES = 1
 """Of one request; an assistant that reads of a limit can wait better than a call can."""
 
 
-Decode = Callable[[bytes], AbstractAsyncContextManager[Path]]
-"""A recording in any form that the service reads, as a FLAC while the context lasts. ValueError: why not."""
+class Recordings(Protocol):
+    """What the service does with recordings that are sent with a call."""
+
+    async def uploaded(self, key: str) -> str | None:
+        """The input that the recording sent under this key became before, if any."""
+
+    def decoded(self, content: bytes, document: Mapping[str, Any]) -> AbstractAsyncContextManager[Path]:
+        """A recording in any form that the service reads, as a FLAC while the context lasts.
+
+        ValueError: why it is not read. Refused: the job of this document would not be accepted.
+        """
 
 
 async def answer(
@@ -58,7 +67,7 @@ async def answer(
     app: Any,
     api_key: str,
     address: str,
-    decode: Decode,
+    recordings: Recordings,
     timeout_s: float = 60.0,
 ) -> None:
     """Answer one request of the protocol. The tools call `app` with the key; links begin with `address`.
@@ -72,7 +81,7 @@ async def answer(
         return messages.pop() if messages else await asyncio.Event().wait()
 
     link = Link(HERE, api_key, timeout_s, RETRIES, transport=httpx2.ASGITransport(app=app))
-    desk = HostedDesk(link, address, decode)
+    desk = HostedDesk(link, address, recordings)
     manager = StreamableHTTPSessionManager(
         make_server(desk),
         stateless=True,
@@ -86,6 +95,11 @@ async def answer(
         await desk.close()
 
 
+def refused(status: int, document: Any) -> Refused:
+    """What the SDK would raise for an answer with this status and body."""
+    return refusal(status, document)
+
+
 class HostedDesk:
     """The tools of one request."""
 
@@ -95,11 +109,11 @@ class HostedDesk:
         "request that is sent again is the same job and is charged once."
     )
 
-    def __init__(self, link: Link, address: str, decode: Decode) -> None:
+    def __init__(self, link: Link, address: str, recordings: Recordings) -> None:
         self.service = Service(AsyncSession(link))
         self._link = link
         self._address = address
-        self._decode = decode
+        self._recordings = recordings
         self._works: list[Work] = []
 
     async def call(self, tool: str, taken: arguments.Arguments) -> CallToolResult | Work:
@@ -150,7 +164,7 @@ class HostedDesk:
     ) -> CallToolResult:
         try:
             if content is not None:
-                document["input_artifact_ids"] = [await self._upload(work, content, key)]
+                document["input_artifact_ids"] = [await self._upload(work, document, content, key)]
             reading = await self.service.run(submission.post(self._link, submission.encode(document), key))
         except IdempotencyConflict as error:
             raise InvalidSetting(
@@ -159,15 +173,22 @@ class HostedDesk:
             ) from error
         return await self._finish(work, reading, form)
 
-    async def _upload(self, work: Work, content: bytes, key: str) -> str:
+    async def _upload(self, work: Work, document: Mapping[str, Any], content: bytes, key: str) -> str:
         """The id of the input that the recording becomes; the same for the same key and bytes."""
+        if (known := await self._recordings.uploaded(key)) is not None:
+            return known
         try:
-            async with self._decode(content) as flac:
+            async with self._recordings.decoded(content, document) as flac:
                 recording = await asyncio.to_thread(submission.Recording.of, flac)
                 upload = submission.upload(self._link, recording, key, work.note_bytes)
                 return (await self.service.run(upload)).id
         except ValueError as error:
             raise InvalidSetting(f"recording: {error}") from error
+        except Refused:
+            # Another try of this request may have been accepted meanwhile, with the last of the money.
+            if (known := await self._recordings.uploaded(key)) is None:
+                raise
+            return known
 
     async def _finish(self, work: Work, reading: Reading, form: str | None) -> CallToolResult:
         """Wait for the job; its result as an answer."""

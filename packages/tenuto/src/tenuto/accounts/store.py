@@ -457,3 +457,46 @@ def remove_invitations(tx: Transaction, account_id: str | None) -> None:
 
 def remove_old_invitations(tx: Transaction, now_ms: int) -> None:
     tx.run("delete from invitation where expires_at <= :now", now=now_ms)
+
+
+def count_try(
+    tx: Transaction, counted: str, *, leak_ms: int, room_until: int, latest: int, now_ms: int
+) -> int:
+    """Add a try, if there is room for it; 0: there is none. Beyond `latest` no right clock has written."""
+    return tx.run(
+        """insert into login_try (counted, empty_at) values (:counted, :once)
+           on conflict (counted) do update
+           set empty_at = :leak + case when login_try.empty_at between :now and :latest
+                                       then login_try.empty_at else :now end
+           where login_try.empty_at <= :room_until or login_try.empty_at > :latest""",
+        counted=counted,
+        once=now_ms + leak_ms,
+        leak=leak_ms,
+        now=now_ms,
+        latest=latest,
+        room_until=room_until,
+    )
+
+
+def try_empty_at(tx: Transaction, counted: str) -> int:
+    row = tx.one("select empty_at from login_try where counted = :counted", counted=counted)
+    assert row is not None, "its row has just refused a try"
+    return int(row["empty_at"])
+
+
+def uncount_try(tx: Transaction, counted: str, leak_ms: int) -> None:
+    tx.run(
+        "update login_try set empty_at = empty_at - :leak where counted = :counted",
+        leak=leak_ms,
+        counted=counted,
+    )
+
+
+def forget_old_tries(tx: Transaction, now_ms: int, most: int) -> None:
+    """Waits for nobody: rows that another transaction is counting in are not old any more."""
+    tx.run(
+        """delete from login_try where counted in (
+               select counted from login_try where empty_at < :now limit :most for update skip locked)""",
+        now=now_ms,
+        most=most,
+    )

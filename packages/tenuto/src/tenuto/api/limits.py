@@ -28,6 +28,8 @@ PROMPT_REFUSALS = 20
 PAUSE_S = (0.15, 0.35)
 """Minimum and maximum. Pauses vary, since equal ones would bring a flood's connections back in waves, and any
 other request during a wave would wait for all of it."""
+LONG_S = 1.0
+"""Work that takes a thread for less is short: the order of turns does not depend on it."""
 RESERVED_EACH = 4
 """Requests that every account may always have in progress, however many other accounts have."""
 
@@ -102,12 +104,12 @@ class Buckets:
         with self._lock:
             return max(0.0, (self._level(key) + 1 - self._size) * self._leak_s)
 
-    def add(self, key: str, count: int) -> None:
+    def add(self, key: str, count: float) -> None:
         """Add `count`, or take it back if it is negative, whether or not the bucket is full."""
         with self._lock:
             self._add(key, count)
 
-    def _add(self, key: str, count: int) -> None:
+    def _add(self, key: str, count: float) -> None:
         level = max(0.0, self._level(key) + count)
         self._levels.pop(key, None)
         if level:
@@ -195,15 +197,20 @@ class FairThreads:
     """A few threads, shared among accounts, for work that would block the event loop. Used by the loop only.
 
     An account has at most `per_account` threads at once, and waiting accounts take turns, so that one
-    account's thousand reads do not delay another's first.
+    account's thousand reads do not delay another's first. An account whose work took long lets the others go
+    first, for as long as it took.
     """
 
-    def __init__(self, threads: int, per_account: int, name: str) -> None:
+    def __init__(
+        self, threads: int, per_account: int, name: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._threads, self._per_account = threads, per_account
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._busy: Counter[str] = Counter()
         # By account, in the order of their turns; within an account, in order of arrival.
         self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Any], Callable[[], Any]]]] = OrderedDict()
+        self._clock = clock
+        self._long = Buckets(1, 1.0, clock)
 
     def run(self, account_id: str, work: Callable[[], T]) -> "asyncio.Future[T]":
         """A future with the result of the work. Work that is cancelled before its turn is never started."""
@@ -225,16 +232,18 @@ class FairThreads:
         while self._busy.total() < self._threads and (turn := self._next_turn()) is not None:
             account_id, future, work = turn
             self._busy[account_id] += 1
+            began_s = self._clock()
             try:
                 task = asyncio.get_running_loop().run_in_executor(self._pool, work)
             except RuntimeError as error:  # The machine has no thread left.
                 self._leave(account_id)
                 future.set_exception(error)
             else:
-                task.add_done_callback(partial(self._end, account_id, future))
+                task.add_done_callback(partial(self._end, account_id, future, began_s))
 
     def _next_turn(self) -> tuple[str, "asyncio.Future[Any]", Callable[[], Any]] | None:
-        for account_id, waiting in list(self._waiting.items()):
+        for account_id in sorted(self._waiting, key=self._long.wait_s):
+            waiting = self._waiting[account_id]
             while waiting and waiting[0][0].cancelled():
                 waiting.popleft()
             if waiting and self._busy[account_id] >= self._per_account:
@@ -248,8 +257,12 @@ class FairThreads:
                 return account_id, *turn
         return None
 
-    def _end(self, account_id: str, future: "asyncio.Future[Any]", task: "asyncio.Future[Any]") -> None:
+    def _end(
+        self, account_id: str, future: "asyncio.Future[Any]", began_s: float, task: "asyncio.Future[Any]"
+    ) -> None:
         self._leave(account_id)
+        if (took_s := self._clock() - began_s) >= LONG_S:
+            self._long.add(account_id, took_s)
         error = None if task.cancelled() else task.exception()
         if not future.done():
             if task.cancelled():

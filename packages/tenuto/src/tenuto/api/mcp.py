@@ -9,7 +9,7 @@ import ipaddress
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,16 +17,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tenuto import strict_json
+from tenuto.accounts.restrictions import Caller
 from tenuto.addresses import NONE
 from tenuto.api import cors
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
 from tenuto.api.chat import answered_while_there
-from tenuto.api.errors import error_body
-from tenuto.api.openai import recordings
+from tenuto.api.errors import error_body, status_of
+from tenuto.api.openai.recordings import Unreadable, decode, decoded_if_admitted, scratch_file
 from tenuto.api.request_body import MAX_VALUES, beside_large
 from tenuto.api.service import Service
-from tenuto.errors import Forbidden, InvalidRequest, RateLimited
+from tenuto.artifacts.uploads import record_of
+from tenuto.errors import Forbidden, InvalidRequest, RateLimited, TenutoError
+from tenuto.jobs.submit import Request
 
 PATH = "/mcp"
 SMALL_BODY_BYTES = 256 * 1024
@@ -46,12 +49,13 @@ class Tools:
 
     def __init__(self, service: Service, app: Asgi) -> None:
         """`app` answers the requests that the tools make."""
-        from tenuto_mcp.hosted import answer
+        from tenuto_mcp.hosted import answer, refused
 
         # These libraries log each request, and their warnings quote the client.
         logging.getLogger("mcp").setLevel(logging.ERROR)
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._answer = answer
+        self._refused = refused
         self._app = app
         self._origins = cors.origins(service.settings.cors_origins)
         self._calls: Counter[str] = Counter()
@@ -88,8 +92,10 @@ class Tools:
                 answer.body += message.get("body", b"")
 
         key = call.header_values(b"authorization")[0][7:].strip().decode("ascii")
-        decode, address = partial(_decoded, call), _address(call)
-        await self._answer(call.scope, body, send, app=self._app, api_key=key, address=address, decode=decode)
+        recordings, address = Recordings(call, self._refused), _address(call)
+        await self._answer(
+            call.scope, body, send, app=self._app, api_key=key, address=address, recordings=recordings
+        )
         return None if is_stream else answer
 
     @contextmanager
@@ -147,20 +153,48 @@ def _head_of_stream(call: Call, answer: Answer) -> dict[str, Any]:
     return {"type": "http.response.start", "status": answer.status, "headers": headers}
 
 
-@asynccontextmanager
-async def _decoded(call: Call, content: bytes) -> AsyncIterator[Path]:
-    """A recording sent with a call, as the FLAC that the upload route accepts. ValueError: it is not one."""
-    service = call.service
-    folder = service.settings.folder if service.settings.folder.is_dir() else None
-    with recordings.scratch_file(call) as file, recordings.scratch_file(call) as flac:
-        file.write(content)
-        work = partial(recordings.decode, file, flac, service.settings.ffmpeg, folder)
-        try:
-            await call.beside(service.decoders, work)
-        except InvalidRequest as error:
-            raise ValueError(error.faults[0].message) from error
-        # The file is unnamed, so that nothing is left of it; the upload opens it by this path.
-        yield Path(f"/proc/self/fd/{flac.fileno()}")
+class Recordings:
+    """What becomes of the recordings that are sent with a call."""
+
+    def __init__(self, call: Call, refused: Callable[[int, Any], Exception]) -> None:
+        self._call = call
+        self._refused = refused
+
+    async def uploaded(self, key: str) -> str | None:
+        """The input that the recording sent under this key became before, if any: it need not be decoded."""
+        caller = _caller(self._call)
+        return await self._call.service.database.read_async(
+            lambda tx: record_of(tx, key_id=caller.key_id, idempotency_key=key)
+        )
+
+    @asynccontextmanager
+    async def decoded(self, content: bytes, document: Mapping[str, Any]) -> AsyncIterator[Path]:
+        """A recording as the FLAC that the upload route accepts, for the job of this document.
+
+        ValueError: it is not a recording. Raises the client's refusal of a job that would not be accepted.
+        """
+        call, service = self._call, self._call.service
+        folder = service.settings.folder if service.settings.folder.is_dir() else None
+        body = {**document, "input_artifact_ids": [service.ids.new("artifact")]}
+        request = Request(_caller(call), "", "", "", body)
+        with scratch_file(call) as file, scratch_file(call) as flac:
+            file.write(content)
+            work = partial(decode, file, flac, service.settings.ffmpeg, folder)
+            try:
+                await decoded_if_admitted(call, request, work)
+            except Unreadable as error:
+                raise ValueError(error.faults[0].message) from error
+            except TenutoError as error:
+                status = status_of(error)
+                told = json.loads(error_body(error, call.request_id, status))
+                raise self._refused(status, told) from error
+            # The file is unnamed, so that nothing is left of it; the upload opens it by this path.
+            yield Path(f"/proc/self/fd/{flac.fileno()}")
+
+
+def _caller(call: Call) -> Caller:
+    assert call.caller is not None, "calls are authenticated first"
+    return call.caller
 
 
 def _is_address(host: str) -> bool:

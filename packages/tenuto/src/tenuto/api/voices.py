@@ -68,7 +68,8 @@ async def create(call: Call) -> Answer:
     upload = _read_headers(call, caller)
     refuse_declared_length(call.scope["headers"], rules.MAX_RECORDING_BYTES)
     with call.service.uploads.slot(caller.account_id):
-        return await _admit(call, caller, upload)
+        first = await call.service.database.read_async(lambda tx: _look(tx, call, caller, upload))
+        return await _admit(call, caller, upload, first)
 
 
 async def show(call: Call) -> Answer:
@@ -193,17 +194,22 @@ async def _beside(call: Call, work: Any) -> Any:
     return await asyncio.get_running_loop().run_in_executor(call.service.uploads.threads, work)
 
 
-async def _admit(call: Call, caller: Caller, upload: _Upload) -> Answer:
+def _look(tx: Transaction, call: Call, caller: Caller, upload: _Upload) -> Voice | None:
+    """The voice that this upload made before; if there is none, the quota must allow it."""
+    if upload.key is not None:
+        first = voices.find_upload(tx, account_id=caller.account_id, key=upload.key)
+        if first is not None:
+            return first
+    check_quota(call.service.settings, tx, caller.account_id, int(call.header(b"content-length") or 0))
+    return None
+
+
+async def _admit(call: Call, caller: Caller, upload: _Upload, first: Voice | None) -> Answer:
     content = await call.read_body(rules.MAX_RECORDING_BYTES)
     if await _beside(call, lambda: hashlib.sha256(content).hexdigest()) != upload.sha256:
         raise ChecksumMismatch
-    key = upload.key
-    if key is not None:
-        first = await call.service.database.read_async(
-            lambda tx: voices.find_upload(tx, account_id=caller.account_id, key=key)
-        )
-        if first is not None:
-            return _created(first, replayed=True)
+    if first is not None:
+        return _created(first, replayed=True)
     return await _store(call, caller, upload, content)
 
 

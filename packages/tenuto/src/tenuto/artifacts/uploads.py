@@ -68,6 +68,12 @@ def find_upload(tx: Transaction, *, key_id: str, idempotency_key: str, request_s
     return upload.record_id
 
 
+def record_of(tx: Transaction, *, key_id: str, idempotency_key: str) -> str | None:
+    """The record of the upload with this key, for a key that identifies its bytes by itself."""
+    upload = store.upload(tx, key_id, idempotency_key)
+    return None if upload is None else upload.record_id
+
+
 def bind_upload(
     tx: Transaction, *, key_id: str, idempotency_key: str, request_sha256: str, record_id: str, now_ms: int
 ) -> str:

@@ -22,9 +22,10 @@ from tenuto.errors import OperatorError
 
 LEFT_OUT = frozenset(
     {"migration", "worker", "worker_model", "backup", "queue_room", "store", "generation", "span_export"}
+    | {"login_try"}
 )
 """Migrations are in the manifest; workers, backups and exports belong to processes; store and generation
-are those of the old place; the room in queues is counted again."""
+are those of the old place; the room in queues and tries of passwords are counted again."""
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 """No row that the service writes comes close to this."""

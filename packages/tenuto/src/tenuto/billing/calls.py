@@ -38,8 +38,19 @@ def begin(tx: Transaction, ids: Ids, call: CallRow, *, now_ms: int) -> None:
     store.add_call(tx, call, now_ms)
 
 
+def check(tx: Transaction, call: CallRow) -> None:
+    """Raise what `begin` would raise now; holds nothing."""
+    if call.request_key is not None:
+        _refuse_used(tx, call, call.request_key)
+    operations.refuse_uncovered(tx, call.account_id, call.hold_micros, "request")
+
+
 def _take_key(tx: Transaction, call: CallRow, request_key: str) -> None:
     store.lock(tx, call.account_id)  # Two calls with the same key wait for each other here.
+    _refuse_used(tx, call, request_key)
+
+
+def _refuse_used(tx: Transaction, call: CallRow, request_key: str) -> None:
     state = store.state_of_key(tx, call.key_id, request_key)
     if state == "open":
         raise CallStillOpen

@@ -98,6 +98,16 @@ def hold(
     return PendingHold(tx, entry, moved)
 
 
+def refuse_uncovered(tx: Transaction, account_id: str, amount_micros: int, what: str) -> None:
+    """InsufficientBalance if a hold of this amount would be refused now; holds nothing.
+
+    For `what`, a job or a request, that needs work before it can be held for.
+    """
+    sums = store.balance(tx, account_id)
+    if amount_micros and (sums is None or sums.available_micros < amount_micros):
+        raise _refusal(tx, account_id, amount_micros, what)
+
+
 def settle(
     tx: Transaction,
     ids: Ids,

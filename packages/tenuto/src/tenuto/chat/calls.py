@@ -115,6 +115,12 @@ class Calls:
         finally:
             call.release()
 
+    async def check(self, caller: Caller, model: Model, most: Usage, key: str | None) -> None:
+        """Raise what `begun` would raise now, before the call takes anybody's place in a queue."""
+        if model.price.unit == MILLION_TOKENS:
+            row = self._row(caller, model, most, key)
+            await self._database.read_async(lambda tx: billing.check(tx, row))
+
     async def close(self) -> None:
         """Write what is left, trying each once, as the database may be unavailable."""
         self._closing = True
@@ -129,8 +135,13 @@ class Calls:
         return self._begin(self._until_written(call_id, operation, account_id))
 
     async def _hold(self, caller: Caller, model: Model, most: Usage, key: str | None) -> str:
+        call = self._row(caller, model, most, key)
+        await self._writing_hold(call)
+        return call.id
+
+    def _row(self, caller: Caller, model: Model, most: Usage, key: str | None) -> CallRow:
         price = model.price
-        call = CallRow(
+        return CallRow(
             id=self.ids.new("call"),
             account_id=caller.account_id,
             key_id=caller.key_id,
@@ -141,8 +152,6 @@ class Calls:
             hold_micros=token_charge_micros(price, most.prompt_tokens, most.completion_tokens),
             request_key=key,
         )
-        await self._writing_hold(call)
-        return call.id
 
     async def _writing_hold(self, call: CallRow) -> None:
         """Raises what `begin` raises. A hold whose outcome is unknown, or not awaited, is released."""

@@ -190,6 +190,7 @@ class Chats:
         self, caller: Caller, model: str, most: Usage, key: str | None
     ) -> AsyncIterator[ModelCall]:
         """A call that has a slot, and a hold for the most it can cost."""
+        await self._calls.check(caller, self._models[model], most, key)
         async with (
             self._slots[model].taken(caller.account_id),
             self._calls.begun(caller, self._models[model], most, key) as call,

@@ -167,7 +167,8 @@ class Connection(HttpToolsProtocol):
         refusal, beyond = errors.CROWDED, self.shares.beyond_share(self.address)
         if not beyond:
             refusal = errors.FULL
-            beyond = self.shares.beyond_most(cast(Any, self.connections), len(self.connections))
+            guests = cast(Any, self.connections)
+            beyond = self.shares.beyond_most(guests, len(self.connections), self.address)
         if beyond > _OVERFLOW_CONNECTIONS:
             self.on_refusal(str(refusal[1].limit))
             transport.abort()
@@ -287,6 +288,8 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """The next request may start, or we wait for one."""
         self.with_deadline.add(self)
+        if not self._is_strangers():
+            self.shares.note_known(self.address)
         self.server_state.total_requests += 1
         self.waited_s = 0.0
         self.idle_limit_s = self.limits.keep_alive_s
@@ -299,14 +302,38 @@ class Connection(HttpToolsProtocol):
     # Called by `shares.Connections`.
 
     def idle_s(self) -> float | None:
-        """Seconds without a request in progress, as of the last sweep; None: one is in progress."""
-        is_answered = self.cycle is None or self.cycle.response_complete
-        return self.waited_s if is_answered and not self.transport.is_closing() else None
+        """Seconds without a request in progress, as of the last sweep; None: one is in progress.
+
+        A body that a stranger is still sending counts like a head, as does an answer that he does not read.
+        """
+        if self.transport.is_closing():
+            return None
+        if self.cycle is None or self.cycle.response_complete:
+            return self.waited_s
+        return 0.0 if self._waits_for_stranger() else None
+
+    def is_unproven(self) -> bool:
+        """Whether its next whole head, or more of a stranger's request, is still to come."""
+        return self.cycle is None or self.head_open or self._waits_for_stranger()
+
+    def _is_strangers(self) -> bool:
+        """Whether the request in progress, or the last one, came without a valid key."""
+        return self.active is not None and "caller_is_known" not in self.active.scope
+
+    def _waits_for_stranger(self) -> bool:
+        sends = self.active is not None and self.active.more_body and not self.active.response_started
+        return (sends or self.flow.write_paused) and self._is_strangers()
 
     def give_way(self) -> None:
-        """Closes an idle connection, which its client must expect at any time."""
+        """Closes an idle connection, which its client must expect at any time.
+
+        Closing waits until everything written was read, and a stranger may never read it.
+        """
         self.gave_way = True
-        self.transport.close()
+        if self._is_strangers():
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     # Called by the sweep of deadlines.
 
@@ -460,6 +487,8 @@ class Connection(HttpToolsProtocol):
         self.deaf = self.lingering = True
         self.with_deadline.add(self)
         self.is_known = is_known
+        if is_known:
+            self.shares.note_known(self.address)
         self.waited_s = 0.0
         self.pipeline.clear()
         self.flow.resume_reading()

@@ -1,11 +1,12 @@
 """The limits that all connections of a process share: how many there are, and how many linger.
 
-At the limit, connections without a request in progress are closed to make room for new ones. Used by the
-event loop alone. Knows neither HTTP nor the database.
+At the limit, connections without a request in progress are closed to make room for new ones: those of
+strangers first, and of the address with the most. Used by the event loop alone. Knows neither HTTP nor the
+database.
 """
 
 import ipaddress
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -14,6 +15,12 @@ from tenuto.addresses import Network
 
 YIELD_S = 1.0
 """A connection without a request for this long is closed if a new connection needs its place."""
+FEW = 16
+"""An address with more connections takes no place from one that has fewer, …"""
+LONG_YIELD_S = 10.0
+"""… unless the place has not been used for this long."""
+MAX_KNOWN = 10_000
+"""Addresses from which callers with a valid key came last; from any other comes a stranger."""
 YIELDING_AT_ONCE = 8
 """Finding them means a scan of all connections, so a few are closed each time."""
 
@@ -31,9 +38,17 @@ class Guest(Protocol):
         """Seconds without a request in progress; None: one is in progress, or it is closing."""
         ...
 
+    def is_unproven(self) -> bool:
+        """Whether it has not sent the whole head of a request since it was opened, or since the last one."""
+        ...
+
     def give_way(self) -> None:
         """Close; a new connection needs the place."""
         ...
+
+
+Weight = tuple[bool, int]
+"""Of an address: whether strangers come from there, and how many connections it has."""
 
 
 class Connections:
@@ -42,6 +57,7 @@ class Connections:
     def __init__(self, most: int, per_address: int, proxies: Sequence[Network] = ()) -> None:
         self._most, self._per_address = most, per_address
         self._of_address: Counter[str] = Counter()
+        self._known: OrderedDict[str, None] = OrderedDict()
         self._yielding = 0
 
         @lru_cache(maxsize=4096)
@@ -75,21 +91,57 @@ class Connections:
             return 0
         return max(0, self._of_address[address] - self._per_address)
 
-    def beyond_most(self, guests: Iterable[Guest], count: int) -> int:
-        """By how many connections the limit is exceeded, after idle ones were closed."""
+    def note_known(self, address: str | None) -> None:
+        """A caller with a valid key, or somebody signed in, was answered there."""
+        if address is not None:
+            self._known[address] = None
+            self._known.move_to_end(address)
+            if len(self._known) > MAX_KNOWN:
+                self._known.popitem(last=False)
+
+    def beyond_most(self, guests: Iterable[Guest], count: int, address: str | None) -> int:
+        """By how many connections the limit is exceeded, after others made room for one from this address."""
         beyond = count - self._yielding - self._most
         if beyond > 0:
-            beyond -= self._close_idle(guests)
+            beyond -= self._make_room(guests, beyond, self._weight(address))
         return max(0, beyond)
 
-    def _close_idle(self, guests: Iterable[Guest]) -> int:
-        """Closes a few idle connections: first of the address with the most, and there the longest idle."""
-        idle = [(guest, seconds) for guest in guests if (seconds := guest.idle_s() or 0.0) >= YIELD_S]
-        idle.sort(key=lambda each: (-self._of_address.get(each[0].address or "", 0), -each[1]))
-        for guest, _ in idle[:YIELDING_AT_ONCE]:
+    def _make_room(self, guests: Iterable[Guest], wanted: int, newcomer: Weight) -> int:
+        """Closes so many connections if it can, and a few more, so that not every newcomer needs a scan.
+
+        Those of strangers first, then of the address with the most, and there the longest idle.
+        """
+        # Whoever is as heavy as anybody displaces only what is idle: a flood of refusals needs no weights.
+        takes_young = not newcomer[0] or newcomer[1] < max(self._of_address.values(), default=0)
+        found = []
+        for guest in guests:
+            seconds = guest.idle_s()
+            if seconds is not None and (takes_young or seconds >= YIELD_S):
+                weight = self._weight(guest.address)
+                if _gives_way(guest, seconds, weight, newcomer):
+                    found.append((weight, seconds, guest))
+        found.sort(key=lambda each: each[:2], reverse=True)
+        surplus = [each for each in found[wanted : wanted + YIELDING_AT_ONCE - 1] if each[0] >= newcomer]
+        for _, _, guest in (closed := found[:wanted] + surplus):
             self._yielding += 1
             guest.give_way()
-        return len(idle[:YIELDING_AT_ONCE])
+        return len(closed)
+
+    def _weight(self, address: str | None) -> Weight:
+        is_stranger = address is not None and address not in self._known
+        return is_stranger, self._of_address.get(address or "", 0)
+
+
+def _gives_way(guest: Guest, seconds: float, weight: Weight, newcomer: Weight) -> bool:
+    """Whether a connection that is idle for so long is closed for a newcomer.
+
+    At any age, if it has not sent a whole request or is a stranger's, and weighs more: otherwise, whoever
+    renews such connections often enough would keep everybody out.
+    """
+    if weight > newcomer and (weight[0] or guest.is_unproven()):
+        return True
+    may_take = weight >= newcomer or newcomer[1] <= FEW
+    return seconds >= (YIELD_S if may_take else LONG_YIELD_S)
 
 
 def _origin(host: str, proxies: Sequence[Network]) -> str | None:

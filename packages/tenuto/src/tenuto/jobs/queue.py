@@ -343,13 +343,25 @@ class Quota(Struct, frozen=True):
             raise QueueFull(self.account_id, self.lane, self.limit)
         if self.noted.changed():
             return
-        counted = store.queued_of_account(self.tx, self.account_id, self.lane, self.limit).one()
-        assert counted is not None, "a count is always one row"
-        left = self.limit - counted.number
-        if left <= 0:
-            raise QueueFull(self.account_id, self.lane, self.limit)
+        left = _free(self.tx, self.account_id, self.lane, self.limit)
         if left >= SHARES:
             store.note_free_quota(self.tx, self.account_id, self.lane, self.limit, left // SHARES)
+
+
+def refuse_full(tx: Transaction, account_id: str, lane: str, *, limit: int, was_full: bool) -> None:
+    """QueueFull unless the account may queue one more job in the lane now. Takes no place."""
+    if was_full and limit > LONG_QUEUE:
+        raise QueueFull(account_id, lane, limit)
+    _free(tx, account_id, lane, limit)
+
+
+def _free(tx: Transaction, account_id: str, lane: str, limit: int) -> int:
+    """How many more jobs the account may queue in the lane, counted. QueueFull: none."""
+    counted = store.queued_of_account(tx, account_id, lane, limit).one()
+    assert counted is not None, "a count is always one row"
+    if counted.number >= limit:
+        raise QueueFull(account_id, lane, limit)
+    return limit - counted.number
 
 
 def lock_account(tx: Transaction, account_id: str) -> None:

@@ -181,6 +181,26 @@ def newest_key(tx: Transaction, caller: Caller, since: str, until: str) -> Newes
     return store.newest_key(tx, caller.key_id, since, until)
 
 
+def check_admission(context: SubmitContext, request: Request) -> Callable[[Transaction], None]:
+    """A read that refuses what a submission would be refused for now, before work that it would begin with.
+
+    Raises every refusal that needs no database; the read raises ModelUnavailable, QueueFull and
+    InsufficientBalance. It reserves nothing, and does not know of replays: find them first.
+    """
+    caller, parsed = request.caller, _parse(request, context.models)
+    lane, limit = parsed.model.lane, context.max_queued
+    was_full = context.full_queues.was_full(caller.account_id, lane)
+
+    def check(tx: Transaction) -> None:
+        offer = catalog.ask_callable(tx, parsed.model.name, away=context.presence.away)
+        model = _offered(parsed.model, offer)
+        if limit:
+            queue.refuse_full(tx, caller.account_id, lane, limit=limit, was_full=was_full)
+        billing.refuse_uncovered(tx, caller.account_id, model.price.hold_micros, "job")
+
+    return check
+
+
 def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction], Accepted]:
     """The transaction of a submission, which may be run again. Raises every refusal that needs no database.
 
@@ -337,15 +357,19 @@ class _Availability(msgspec.Struct, frozen=True):
 
         Raises ModelUnavailable (503) and QueueFull (429).
         """
-        offer = self.offer.one()
-        if offer is None or not offer["is_enabled"]:
-            why = "temporarily unavailable" if offer is None else "switched off by the operator"
-            raise ModelUnavailable(
-                f"{self.model.name} is {why}; GET /v1/models shows `callable`. Nothing was stored."
-            )
+        model = _offered(self.model, self.offer)
         if self.quota is not None:
             self.quota.take()
-        return at_price(self.model, offer["price_micros"])
+        return model
+
+
+def _offered(model: Model, asked: Deferred) -> Model:
+    """The model at its current price. ModelUnavailable if no worker offers it, or the operator does not."""
+    offer = asked.one()
+    if offer is None or not offer["is_enabled"]:
+        why = "temporarily unavailable" if offer is None else "switched off by the operator"
+        raise ModelUnavailable(f"{model.name} is {why}; GET /v1/models shows `callable`. Nothing was stored.")
+    return at_price(model, offer["price_micros"])
 
 
 def _ask_availability(

@@ -43,6 +43,7 @@ def start_child(
     It gets nothing else of ours: no keys from the environment, no other file. Raises DecoderFailed.
     """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    _log.info("decoder.started", module=module)
     try:
         return subprocess.Popen(
             [sys.executable, "-m", module, str(output), *arguments],

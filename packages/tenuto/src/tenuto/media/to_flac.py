@@ -18,7 +18,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from tenuto.media.confinement import confine
-from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, READABLE
+from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, MAX_SAMPLES, READABLE
 from tenuto_client.sounds.samples import Reading
 from tenuto_client.sounds.source import Source
 
@@ -37,6 +37,8 @@ SAMPLES_PER_CPU_S = 2_000_000
 MAX_CPU_S = 600
 WATCH_S = 0.2
 
+_UNKNOWN_FRAMES = 0x7FFF_FFFF_FFFF_FFFF
+"""What libsndfile says of a stream without a length."""
 _FORMATS = frozenset(("WAV", "WAVEX", "RF64", "W64", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"))
 """The formats that are read, by libsndfile's names."""
 _BEGINNINGS = (
@@ -124,14 +126,24 @@ def _check_head(stream: soundfile.SoundFile) -> None:
         raise _Refused(f"it has {stream.channels} channels; at most {MAX_CHANNELS} are read")
     if not RATES[0] <= stream.samplerate <= RATES[1]:
         raise _Refused(f"its rate is {stream.samplerate} Hz; {RATES[0]} to {RATES[1]} Hz are read")
+    # What stands for the length of an MP3 is an estimate, and may be far too long.
+    if stream.format != "MP3" and stream.frames != _UNKNOWN_FRAMES:
+        _refuse_beyond(stream.frames / stream.samplerate, stream.frames * stream.channels)
+
+
+def _refuse_beyond(seconds: float, samples: int) -> None:
+    """Refuse a recording that may not have this much, promised or already read."""
+    if seconds > MAX_DURATION_S:
+        raise _Refused(f"it is longer than {MAX_DURATION_S // 60} minutes")
+    if samples > MAX_SAMPLES:
+        raise _Refused(f"it has more than {MAX_SAMPLES} samples in its channels")
 
 
 def _copy(reading: Reading, sink: soundfile.SoundFile, watch: _Watch) -> int:
     """Write all samples; returns how many."""
     written = 0
     for mono in reading.blocks(_check_head, watch.add):
-        if reading.seconds > MAX_DURATION_S:
-            raise _Refused(f"it is longer than {MAX_DURATION_S // 60} minutes")
+        _refuse_beyond(reading.seconds, watch.samples)
         # Floats in a file need not be sound: they may be NaN, or beyond full scale.
         whole = np.nan_to_num(mono, posinf=1, neginf=-1).clip(-1, 1) * (1 << 15)
         written += _write(sink, np.rint(whole).clip(-(1 << 15), (1 << 15) - 1).astype(np.int16))

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from tenuto.accounts import passwords, people, sessions
+from tenuto.accounts import passwords, people, sessions, tries
 from tenuto.accounts.rules import check_name, normal_name
 from tenuto.accounts.sessions import Person
+from tenuto.accounts.tries import Counts
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
 from tenuto.billing.rules import MAX_MICROS
@@ -91,7 +92,7 @@ async def register(studio: Studio, call: Call) -> Answer:
         raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
     sent = await read_object(call, _LOGIN)
     _check_choice(sent["name"], sent["password"])
-    studio.throttle.take_account(studio.client_address(call))
+    await _take(studio, call, [(tries.NEW_ACCOUNTS, studio.client_address(call))], "new_accounts")
     ids, now_ms = call.service.ids, call.service.clock()
     hashed = await studio.hashing.hash(sent["password"])
 
@@ -124,15 +125,14 @@ async def log_in(studio: Studio, call: Call) -> Answer:
     """POST /web/login. An unknown name takes as long as a wrong password, and gets the same answer."""
     sent = await read_object(call, _LOGIN)
     name, password = sent["name"], sent["password"]
-    address = studio.client_address(call)
     # All spellings of a name share one count.
-    counted = normal_name(name)
-    _take(studio, address, counted)
+    counts = tries.of_password(studio.client_address(call), normal_name(name))
+    await _take(studio, call, counts)
     login = await call.service.database.read_async(lambda tx: people.find_login(tx, name))
     known = None if login is None else login.password_hash
     if not await studio.hashing.is_right(known, password) or login is None:
         raise InvalidLogin
-    studio.throttle.give_back(address, counted)
+    await _give_back(studio, call, counts)
     renewed = await studio.hashing.hash(password) if passwords.is_outdated(login.password_hash) else None
 
     def enter(tx: Transaction) -> str:
@@ -163,11 +163,11 @@ async def change_password(studio: Studio, call: Call) -> Answer:
     person = await call.service.database.look_up(person_of(studio, call))
     sent = await read_object(call, _CHANGE)
     _refuse_password("new", sent["new"], name=person.name)
-    address = studio.client_address(call)
-    _take(studio, address, person.name)
+    counts = tries.of_password(studio.client_address(call), normal_name(person.name))
+    await _take(studio, call, counts)
     if not await studio.hashing.is_right(person.password_hash, sent["old"]):
         raise InvalidLogin("the old password is wrong")
-    studio.throttle.give_back(address, person.name)
+    await _give_back(studio, call, counts)
     hashed, now_ms = await studio.hashing.hash(sent["new"]), call.service.clock()
 
     def change(tx: Transaction) -> str:
@@ -186,14 +186,14 @@ async def _check_link(
     studio: Studio, call: Call, sha256: str, *, is_for: Callable[[str | None], bool]
 ) -> str:
     """Whom a link is for, checked before its password costs a hash. Guesses of links are limited, too."""
-    now_ms, address = call.service.clock(), studio.client_address(call)
-    _take(studio, address)
+    now_ms, counts = call.service.clock(), tries.of_password(studio.client_address(call), "")
+    await _take(studio, call, counts)
     invitation = await call.service.database.read_async(
         lambda tx: people.find_invitation(tx, sha256, now_ms=now_ms)
     )
     if not is_for(invitation.account_id):
         raise people.used_link()
-    studio.throttle.give_back(address)
+    await _give_back(studio, call, counts)
     return invitation.name or ""
 
 
@@ -222,12 +222,23 @@ async def _enter(
     return entered
 
 
-def _take(studio: Studio, address: str, name: str = "") -> None:
+async def _take(studio: Studio, call: Call, counts: Counts, limit: str = "login_tries") -> None:
+    """Count one try, in this process and then in the database. RateLimited, Unavailable."""
+    now_ms = call.service.clock()
     try:
-        studio.throttle.take(address, name)
+        studio.throttle.take(counts, limit)
+        with studio.hashing.place():
+            await call.service.database.write_async(
+                lambda tx: tries.take(tx, counts, limit=limit, now_ms=now_ms)
+            )
     except RateLimited:
-        _log.warning("login.limited", address=address)
+        _log.warning("login.limited", address=studio.client_address(call))
         raise
+
+
+async def _give_back(studio: Studio, call: Call, counts: Counts) -> None:
+    studio.throttle.give_back(counts)
+    await call.service.database.write_async(lambda tx: tries.give_back(tx, counts))
 
 
 def _check_choice(name: str, password: str) -> None:

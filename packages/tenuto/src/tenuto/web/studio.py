@@ -1,19 +1,20 @@
 """What every route of the studio needs beyond the service: who is signed in, fields of bodies, limits."""
 
 import asyncio
-import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from tenuto import strict_json
 from tenuto.accounts import operations as accounts
-from tenuto.accounts import passwords, sessions
+from tenuto.accounts import passwords, sessions, tries
 from tenuto.accounts.restrictions import Caller
 from tenuto.accounts.sessions import Person, Times
+from tenuto.accounts.tries import Counts
 from tenuto.addresses import Network, networks
 from tenuto.api.call import AskCaller, Call, Identify
 from tenuto.api.limits import Buckets
@@ -22,7 +23,7 @@ from tenuto.api.service import LastUse, Service
 from tenuto.bodies.fields import MAX_FAULTS_NAMED, Field, Rule, read_fields, wrong_type
 from tenuto.config import Settings
 from tenuto.db.database import Asking, Transaction
-from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, RateLimited, Unavailable
+from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, Unavailable
 from tenuto.web import browser
 from tenuto.weights.background import BackgroundPull
 
@@ -53,57 +54,43 @@ class Hashing:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """One of the places for whoever signs in. Unavailable if too many wait."""
         if self._in_progress >= HASHING_THREADS + MAX_WAITING_HASHES:
             raise Unavailable("Too many people are signing in just now; try again.", limit="hashing")
         self._in_progress += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            yield
         finally:
             self._in_progress -= 1
 
+    async def _run(self, work: Callable[[], T]) -> T:
+        with self.place():
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
 
 class LoginThrottle:
-    """How often passwords may be tried: per name, per address, and per name and address.
+    """What one process counts of tries by itself, before it asks the database, which counts those of all.
 
-    A correct password is not counted. Used by the event loop alone.
+    So a flood is refused without a write. Used by the event loop alone.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._addresses = Buckets(20, 10.0, clock)
-        self._pairs = Buckets(5, 30.0, clock)
-        # A wide limit: while a name is guessed at from everywhere, its owner has to wait as well.
-        self._names = Buckets(50, 20.0, clock)
-        self._accounts = Buckets(5, 60.0, clock)
+        limits = (tries.OF_ADDRESS, tries.OF_PAIR, tries.OF_NAME, tries.NEW_ACCOUNTS)
+        self._buckets = {each: Buckets(each.size, each.leak_s, clock) for each in limits}
 
-    def take(self, address: str, name: str = "") -> None:
-        """Count a try of this name's password, or of a link, from there. RateLimited, which counts none."""
-        buckets = self._buckets(address, name)
-        _refuse_early([each.wait_s(key) for each, key in buckets], "login_tries")
-        for each, key in buckets:
-            each.add(key, 1)
+    def take(self, counts: Counts, limit: str) -> None:
+        """Count one try. RateLimited, named `limit`, which counts none."""
+        if (wait_s := max(self._buckets[each].wait_s(key) for each, key in counts)) > 0:
+            raise tries.refusal(wait_s, limit)
+        for each, key in counts:
+            self._buckets[each].add(key, 1)
 
-    def give_back(self, address: str, name: str = "") -> None:
+    def give_back(self, counts: Counts) -> None:
         """The password was correct, so its try does not count."""
-        for each, key in self._buckets(address, name):
-            each.add(key, -1)
-
-    def take_account(self, address: str) -> None:
-        """Count a new account from there. RateLimited."""
-        _refuse_early([self._accounts.wait_s(address)], "new_accounts")
-        self._accounts.add(address, 1)
-
-    def _buckets(self, address: str, name: str) -> list[tuple[Buckets, str]]:
-        if not name:
-            return [(self._addresses, address)]
-        return [(self._addresses, address), (self._pairs, f"{address} {name}"), (self._names, name)]
-
-
-def _refuse_early(waits_s: list[float], limit: str) -> None:
-    if (wait_s := max(waits_s)) > 0:
-        seconds = math.ceil(wait_s)
-        message = f"Too many attempts; try again in {seconds} seconds."
-        raise RateLimited(message, retry_after_s=seconds, limit=limit)
+        for each, key in counts:
+            self._buckets[each].add(key, -1)
 
 
 class Studio(Struct):

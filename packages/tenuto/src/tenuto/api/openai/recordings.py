@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from msgspec import Struct, field
 from multipart import (  # type: ignore[import-untyped]
@@ -50,11 +50,12 @@ from tenuto.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from tenuto.jobs.submit import Accepted, Request, prepare, submit_with_input_async
+from tenuto.jobs.submit import Accepted, Request, check_admission, submit_with_input_async
 from tenuto.media import ffmpeg
 from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, to_flac
 from tenuto.media.flac import READABLE, FlacSummary
 
+T = TypeVar("T")
 FILE = "file"
 """The field with the recording."""
 PIECE_BYTES = 1 << 20
@@ -86,6 +87,10 @@ class Recording(Struct, frozen=True):
 
     form: Form
     file: BinaryIO
+
+
+class Unreadable(InvalidRequest):
+    """The file cannot be decoded."""
 
 
 @contextmanager
@@ -130,8 +135,8 @@ async def submit_recording(
     sha256 = recording.form.sha256
     sent = {**fields, "sha256": sha256}
     async with request_key(call, route, sent) as key:
-        earlier = await find_earlier(call, route, key, sent, lambda tx: {**resolve(tx), "sha256": sha256})
-        if earlier:
+        find = partial(find_earlier, call, route, key, sent, lambda tx: {**resolve(tx), "sha256": sha256})
+        if earlier := await find():
             [accepted] = earlier
         else:
             work = await service.database.read_async(resolve)
@@ -139,7 +144,13 @@ async def submit_recording(
             text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
             digest = strict_json.body_sha256(sent)
             request = Request(caller, key.first, text, digest, body, call.submission(), key.join(0))
-            accepted = await _accept(call, request, recording, has_key=key.is_callers)
+            try:
+                accepted = await _accept(call, request, recording, has_key=key.is_callers)
+            except TenutoError:
+                # Another try of this request may have been accepted meanwhile, with the last of the money.
+                if not (earlier := await find()):
+                    raise
+                [accepted] = earlier
     failpoints.hit("openai.accepted")
     call.job_ids = [accepted.job_id]
     return Submitted((accepted.job_id,), accepted.replayed, key.is_callers)
@@ -147,19 +158,35 @@ async def submit_recording(
 
 async def _accept(call: Call, request: Request, recording: Recording, *, has_key: bool) -> Accepted:
     """Decode and store the recording, and accept it with its job."""
-    service, account_id = call.service, request.caller.account_id
-    # Report what is wrong with the request before decoding anything.
-    prepare(service.submitting, request)
-    await service.database.read_async(lambda tx: check_quota(service.settings, tx, account_id, 0))
-    blob_id = service.ids.new("blob")
+    service, blob_id = call.service, call.service.ids.new("blob")
     work = partial(_store, service.blobs, blob_id, recording.file, service.settings)
-    blob, summary = await call.beside(service.decoders, work)
+    blob, summary = await decoded_if_admitted(call, request, work)
     failpoints.hit("upload.after_bytes")
     if not has_key and has_left(call):
         # Its retry may have arrived already, and could not know this job.
         await service.uploads.forget(service.blobs, blob_id)
         raise ClientGone
     return await _record(call, request, blob, summary, recording.form.file_name)
+
+
+async def decoded_if_admitted(call: Call, request: Request, decoding: Callable[[], T]) -> T:
+    """Decode a recording whose job could be accepted now. Raises what `submit` raises, and RateLimited.
+
+    Checked again when it is its turn: another recording of the account may have taken what is left.
+    """
+    service, account_id = call.service, request.caller.account_id
+    check = check_admission(service.submitting, request)
+
+    def admit(tx: Transaction) -> None:
+        check_quota(service.settings, tx, account_id, 0)
+        check(tx)
+
+    def in_turn() -> T:
+        service.database.read(admit)
+        return decoding()
+
+    await service.database.read_async(admit)
+    return await call.beside(service.decoders, in_turn)
 
 
 def _store(
@@ -180,11 +207,11 @@ def _store(
 
 
 def decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) -> int:
-    """Decode to `flac` in a child; returns the frame count. StorageFailed; InvalidRequest: unreadable."""
+    """Decode to `flac` in a child; returns the frame count. Unreadable, StorageFailed."""
     try:
         return _decode(file, flac, program, folder)
     except (NotReadable, DecoderEnded) as error:
-        raise InvalidRequest([Fault(FILE, "invalid_recording", f"is not read: {error}")]) from error
+        raise Unreadable([Fault(FILE, "invalid_recording", f"is not read: {error}")]) from error
     except DecoderFailed as error:
         raise StorageFailed(f"The recording could not be decoded: {error}.") from error
 

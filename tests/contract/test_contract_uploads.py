@@ -10,13 +10,11 @@ from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 import httpx2
-import psutil
 import pytest
 
 from servers.callers import Caller, Operator, error_code, faults
 from servers.flacs import ADMITTED, ONLY_DECODED, REFUSED, tiny_frames
 from servers.recordings import RATE, body, post, recording, upload
-from servers.speed import slowness
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -293,36 +291,6 @@ def test_a_bomb_does_not_hold_up_others(operator: Operator, caller: Caller) -> N
 
     assert [201] == answers
     assert reads > 20
-
-
-@pytest.mark.parametrize("what", ["no FLAC", "a recording"])
-def test_a_small_upload_costs_little(operator: Operator, caller: Caller, what: str) -> None:
-    """Less than 5 ms of the service's processor time, its children's included (B3).
-
-    The cheapest of at most twelve rounds counts, since other load can only add to it. Each round is corrected
-    for the speed of the machine at that moment.
-    """
-    content, status = (b"fLaC", 400) if what == "no FLAC" else (recording(), 201)
-    process = operator.service.process
-    assert process is not None
-    for _ in range(5):
-        post(caller, content)
-    each_s = []
-    for _ in range(12):
-        before_s = _processor_s(process.pid)
-        assert [status] * 20 == [post(caller, content).status_code for _ in range(20)]
-        each_s.append((_processor_s(process.pid) - before_s) / 20 / slowness())
-        if each_s[-1] < 0.005:
-            break
-
-    assert min(each_s) < 0.005
-
-
-def _processor_s(pid: int) -> float:
-    """Of the process, of what it has started, and of those of them that have ended."""
-    process = psutil.Process(pid)
-    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
-    return sum(sum(one[:4]) for one in times)
 
 
 def test_what_only_decoding_reveals_fails_the_job(operator: Operator) -> None:

@@ -1,10 +1,11 @@
 """A pytest plugin: a test that failed runs once more, alone, and counts as flaky if it passes then.
 
-`make test` and `make test-variants` load it. When all tests have run and their processes have ended, each failed one runs
-in a new pytest without any other. What passes there is printed as `FLAKY name`, with its first failure, and counts as passed.
+`make test` and `make test-variants` load it. When all tests have run and their processes have ended, each
+failed one runs in a new pytest. What passes there is printed as `FLAKY name`, with its first failure, and
+counts as passed.
 
-Some failures stand: those of tests about money, records and crashes, where what happens once in a hundred runs is the
-defect; those of a process that died; and all of them if more than `MOST_FLAKY` tests are flaky.
+Some failures stand: those of tests about money, records and crashes, where what happens once in a hundred
+runs is the defect; those of a process that died; and all if more than `MOST_FLAKY` tests are flaky.
 """
 
 import subprocess

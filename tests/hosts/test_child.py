@@ -238,11 +238,9 @@ def test_a_message_that_does_not_come_to_its_end_keeps_nobody(
     cancelled = Cancellation()
     if is_cancelled:
         threading.Timer(0.2, cancelled.set).start()
-    began = time.monotonic()
 
     with pytest.raises(Cancelled if is_cancelled else HostDeadline):
         run(host, "echo", cancelled=cancelled, grace_s=0.3, deadline_s=60 if is_cancelled else 0.5)
-    assert time.monotonic() - began < 30
     assert gone(pid, 0)
 
 

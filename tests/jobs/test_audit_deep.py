@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.speed import IS_MEASURED
 from servers.world import World
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS
@@ -138,6 +139,7 @@ def test_what_goes_while_it_is_looked_at_is_no_finding(stored: Stored) -> None:
     assert [] == list(findings)
 
 
+@pytest.mark.measured
 def test_memory_does_not_grow_with_the_bytes(stored: Stored) -> None:
     """A blob of 64 MiB is hashed block by block (P14)."""
 
@@ -152,4 +154,4 @@ def test_memory_does_not_grow_with_the_bytes(stored: Stored) -> None:
     tracemalloc.stop()
 
     assert [] == findings
-    assert peak_bytes < 8 * BLOCK_BYTES
+    assert not IS_MEASURED or peak_bytes < 8 * BLOCK_BYTES

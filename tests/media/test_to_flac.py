@@ -4,7 +4,6 @@ import io
 import random
 import struct
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -18,8 +17,6 @@ from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, start_c
 
 RATE = 44_100
 MIB = 1 << 20
-SLOW_S = 120
-"""However busy the machine is; what was made to be slow would take hours."""
 
 
 def tone(seconds: float, channels: int = 1, *, rate: int = RATE, form: str = "WAV", **more: Any) -> bytes:
@@ -99,10 +96,9 @@ def test_floats_beyond_full_scale_and_numbers_that_are_none_are_clipped() -> Non
 
 @pytest.mark.parametrize("form", ["WAV", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"])
 def test_damaged_files_are_refused_or_read_as_far_as_they_go(form: str) -> None:
-    """Random bytes in them, and ends that are missing: an answer, never a crash of ours, and soon."""
+    """Random bytes in them, and ends that are missing: an answer, never a crash of ours."""
     whole = tone(2, form=form)
     numbers = random.Random(form)
-    began = time.monotonic()
     for _ in range(4):
         damaged = bytearray(whole[: numbers.randrange(len(whole) // 2, len(whole))])
         for _ in range(20):
@@ -112,8 +108,6 @@ def test_damaged_files_are_refused_or_read_as_far_as_they_go(form: str) -> None:
         except (NotReadable, DecoderEnded):
             continue
         assert len(samples) <= 16_000 * 60
-
-    assert time.monotonic() - began < SLOW_S
 
 
 def test_a_flac_that_is_cut_off_is_refused() -> None:

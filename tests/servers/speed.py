@@ -1,6 +1,6 @@
 """Seconds are measured by `make limits` alone, and how slow this machine currently is.
 
-`make test` runs beside whatever else a machine does, where a limit in seconds measures that load and not the code.
+`make test` runs beside whatever else a machine does: a limit in seconds would measure that load.
 """
 
 import json
@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 IS_MEASURED = "TENUTO_MEASURED" in os.environ
 """Set by `make limits`, which runs the tests marked `measured`, and by `make fuzz`."""
+HANG_S = 120.0
+"""A wait that only a hang makes so long."""
 ROUNDS = 3
 QUIET_S = 0.0065
 """Processor seconds that `_work` takes on a quiet machine."""
@@ -29,6 +31,14 @@ def within(limit_s: float) -> Iterator[None]:
 def assert_within(limit_s: float, *taken_s: float) -> None:
     """The same of seconds that somebody else has counted."""
     assert not IS_MEASURED or max(taken_s) <= limit_s, taken_s
+
+
+@contextmanager
+def at_least(limit_s: float) -> Iterator[None]:
+    """What is done inside takes at least so long, on any machine: load can only make it longer."""
+    began_s = time.monotonic()
+    yield
+    assert limit_s <= time.monotonic() - began_s
 
 
 def slowness() -> float:

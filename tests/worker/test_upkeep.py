@@ -16,7 +16,6 @@ from structlog.testing import capture_logs
 from servers.ports import free_port
 from servers.rig import SILENCE_S, Interrupted, Rig, T, eventually
 from servers.world import LANE, METERED, OPEN, PRICE_MICROS, SPEECH, World, at_once
-from tenuto import failpoints
 from tenuto.artifacts import backups, erasure
 from tenuto.artifacts import operations as artifacts
 from tenuto.artifacts.operations import ORPHAN_AGE_MS, SWEEP_EVERY_MS
@@ -523,26 +522,6 @@ def test_a_clock_that_jumps_makes_no_orphans(world: World, rig: Rig) -> None:
     swept(upkeep, start + 1202)
 
     assert ({in_flight}, set()) == (kept, there(rig))
-
-
-def test_a_sweep_holds_no_rescue_up(world: World, rig: Rig) -> None:
-    """Where millions of blobs are looked through it takes minutes: the attempts of a worker that dies
-    meanwhile are rescued as ever (P9)."""
-    failpoints.arm("sweep.after_condemn:1:delay=5")
-    rig.neighbour()
-    upkeep = rig.upkeep()
-    try:
-        upkeep.look(time.monotonic())
-        claim = rig.running("worker_b")
-        began = time.monotonic()
-        upkeep.look(time.monotonic())
-        took_s = time.monotonic() - began
-        upkeep.sweeper.thread.join(10)
-    finally:
-        failpoints.arm("")
-
-    assert took_s < 4
-    assert "queued" == world.state(claim.job_id)
 
 
 def test_one_worker_of_all_looks_for_orphans(world: World, rig: Rig) -> None:

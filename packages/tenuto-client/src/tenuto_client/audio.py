@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tenuto_client.errors import AudioError
+from tenuto_client.errors import AudioError, FFmpegFailed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,7 +161,7 @@ def _convert_with_ffmpeg(source: Path, target: Path) -> float:
     )
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["it gives no reason"]
-        raise AudioError(f"{source} cannot be read, not even by ffmpeg: {lines[-1]}")
+        raise FFmpegFailed(f"{source} cannot be read, not even by ffmpeg", lines[-1])
     with _soundfile().SoundFile(target) as file:
         return len(file) / RATE
 

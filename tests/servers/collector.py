@@ -47,18 +47,18 @@ class Collector(Receiver):
         return [span for message in list(self.messages) for span in _spans(message)]
 
     def wait_for(
-        self, is_enough: Callable[[list[Received]], bool], timeout_s: float = 90.0
+        self, is_enough: Callable[[list[Received]], bool], timeout_s: float = 300.0
     ) -> list[Received]:
         """The spans, once they are enough."""
         until = time.monotonic() + timeout_s
         with self._changed:
             while not is_enough(self.spans()):
                 left = until - time.monotonic()
-                assert left > 0, sorted((span.name, span.attributes) for span in self.spans())
+                assert left > 0, sorted((span.name, str(span.attributes)) for span in self.spans())
                 self._changed.wait(left)
         return self.spans()
 
-    def metrics_of(self, *names: str, timeout_s: float = 60.0) -> None:
+    def metrics_of(self, *names: str, timeout_s: float = 300.0) -> None:
         """Wait until metrics of these names have come."""
         with self._changed:
             assert self._changed.wait_for(lambda: set(names) <= set(self.metrics()), timeout_s), (

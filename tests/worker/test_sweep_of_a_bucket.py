@@ -84,7 +84,7 @@ def test_a_store_that_stalls_holds_no_rescue_up(
         rig.context = replace(rig.context, blobs=S3Blobs(place))
         upkeep = rig.upkeep()
         upkeep.look(0.0)
-        is_asked, is_sweeping = asked.wait(WAIT_S), upkeep.sweeper.thread.is_alive()
+        is_asked, is_sweeping = asked.wait(WAIT_S), upkeep.sweeper.thread.is_running()
         rescued.set()
         upkeep.sweeper.thread.join(WAIT_S)
 

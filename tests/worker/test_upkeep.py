@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 
 from servers.ports import free_port
 from servers.rig import SILENCE_S, Interrupted, Rig, T, eventually
+from servers.speed import HANG_S
 from servers.world import LANE, METERED, OPEN, PRICE_MICROS, SPEECH, World, at_once
 from tenuto.artifacts import backups, erasure
 from tenuto.artifacts import operations as artifacts
@@ -32,6 +33,7 @@ from tenuto.errors import StorageFailed, Unavailable
 from tenuto.hosts.host import HostNotReady
 from tenuto.jobs import recover
 from tenuto.jobs.states import DEADLINE_MS, Decision
+from tenuto.worker import housekeeping
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
 from tenuto.worker.housekeeping import remove_condemned
@@ -539,10 +541,14 @@ def test_one_worker_of_all_looks_for_orphans(world: World, rig: Rig) -> None:
     assert (set(), {second}, set()) == (first, within_the_hour, there(rig))
 
 
-def test_all_that_was_erased_during_a_backup_is_removed_after_it(world: World, rig: Rig) -> None:
-    """Not two hundred blobs a minute: with retention, a long backup may hold back a hundred thousand."""
+def test_all_that_was_erased_during_a_backup_is_removed_after_it(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a batch a minute: with retention, a long backup may hold back a hundred thousand blobs."""
+    for module in (artifacts, housekeeping):
+        monkeypatch.setattr(module, "SWEEP_BATCH", 20)
     world.write(lambda tx: backups.begin(tx, "backup_long", now_ms=world.now_ms))
-    written = [rig.context.blobs.write(world.ids.new("blob"), b"erased") for _ in range(450)]
+    written = [rig.context.blobs.write(world.ids.new("blob"), b"erased") for _ in range(45)]
     for blob in written:
         world.write(lambda tx, blob=blob: artifacts.add_blob(tx, blob, now_ms=world.now_ms))  # type: ignore[misc]
     erased = [blob.blob_id for blob in written]
@@ -605,7 +611,8 @@ def test_work_goes_on_after_all_of_it(world: World, rig: Rig) -> None:
 def swept(upkeep: Upkeep, now: float) -> None:
     """One round, and the end of the sweep that it began."""
     upkeep.look(now)
-    upkeep.sweeper.thread.join(20)
+    upkeep.sweeper.thread.join(HANG_S)
+    assert not upkeep.sweeper.thread.is_running()
 
 
 def there(rig: Rig) -> set[str]:

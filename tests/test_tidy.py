@@ -76,6 +76,27 @@ def test_every_test_file_has_a_name_of_its_own() -> None:
     assert [] == sorted({name for name in names if names.count(name) > 1})
 
 
+def test_no_test_limits_how_long_anything_takes() -> None:
+    """`make limits` does that, in files named measured_*.py or by `servers/speed.py`; see docs/testing.md."""
+    files = (ROOT / "tests").rglob("test_*.py")
+    trees = {path.name: ast.parse(path.read_text("utf-8")) for path in files}
+
+    assert not [name for name, tree in trees.items() for node in ast.walk(tree) if is_a_limit(node)]
+
+
+def is_a_limit(node: ast.AST) -> bool:
+    """A clock of the processor, a meter of memory, or seconds that have passed compared to a limit."""
+    if isinstance(node, ast.Attribute | ast.alias):
+        name = node.attr if isinstance(node, ast.Attribute) else node.name
+        return name in {"perf_counter", "process_time", "thread_time", "getrusage", "tracemalloc"}
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Lt | ast.LtE):
+        return False
+    least = node.left if len(node.ops) == 1 else node.comparators[0]
+    return (
+        isinstance(least, ast.BinOp) and isinstance(least.op, ast.Sub) and "monotonic()" in ast.unparse(least)
+    )
+
+
 def test_one_package_knows_the_http_server_and_one_knows_drivers() -> None:
     """A rule can be read without HTTP or a driver in mind."""
     assert not importers({"uvicorn", "httptools", "uvloop"}, but=("tenuto/http/",))

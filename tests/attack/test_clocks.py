@@ -131,7 +131,11 @@ def test_a_service_whose_clock_differs_from_the_servers_says_so(
     assert 0 == running.stop()
     running.start()
     ended = running.wait(running.submit("In two weeks."))
-    until(lambda: '"clock.differs"' in running.log_path.read_text(), 30, "its worker has compared the clocks")
+    until(
+        lambda: '"clock.differs"' in running.log_path.read_text(),
+        HANG_S,
+        "its worker has compared the clocks",
+    )
 
     assert "succeeded" == ended["state"]
 

@@ -14,7 +14,7 @@ from servers.clients import Client
 from servers.processes import until
 from servers.proxy import Proxy, Towards
 from servers.service import FINAL, RunningService
-from servers.speed import assert_within
+from servers.speed import HANG_S, assert_within
 
 CREDIT = 100
 CLIENTS = 3
@@ -144,12 +144,12 @@ def test_a_request_that_waits_for_its_sound_outlasts_an_outage(running: RunningS
     sound = {"model": "fake/speech", "voice": "alloy", "input": "[fake:sleep=2] A thought.", "stream": True}
     with running.client() as http, running.client() as watch, ThreadPoolExecutor(1) as others:
         asked = others.submit(http.post, "/v1/audio/speech", json=sound)
-        until(lambda: bool(watch.get("/v1/jobs?state=running").json()["data"]), 20, "a job that runs")
+        until(lambda: bool(watch.get("/v1/jobs?state=running").json()["data"]), HANG_S, "a job that runs")
         link.refuse()
         link.cut()
         time.sleep(2)
         link.pass_on()
-        answer = asked.result(30)
+        answer = asked.result(HANG_S)
         ended = _ended(http, answer.headers["x-service-job"])
 
     assert (200, "succeeded") == (answer.status_code, ended["state"])

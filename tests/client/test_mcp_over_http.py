@@ -27,7 +27,7 @@ from client.test_mcp import text_of
 from servers.callers import Caller, Operator, job
 from servers.recordings import recording, upload
 from servers.service import PLAIN, RunningService
-from servers.speed import assert_within
+from servers.speed import HANG_S, assert_within
 from tenuto import config
 from tenuto.api.mcp import MAX_BODY_BYTES, MOST_CALLS
 from tenuto.errors import SettingsInvalid
@@ -411,7 +411,9 @@ def test_calls_of_a_key_have_a_limit_and_leave_with_their_clients(
         "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
-    lines = [socket.create_connection(("127.0.0.1", service.port), timeout=30) for _ in range(MOST_CALLS + 1)]
+    lines = [
+        socket.create_connection(("127.0.0.1", service.port), timeout=120) for _ in range(MOST_CALLS + 1)
+    ]
     for line in lines:
         line.sendall(head.encode() + body)
     # All others wait for the job once one is refused.
@@ -421,7 +423,7 @@ def test_calls_of_a_key_have_a_limit_and_leave_with_their_clients(
     other = post(operator.key(caller.account_id), LIST)
     for line in lines:
         line.close()
-    end = time.monotonic() + 30
+    end = time.monotonic() + HANG_S
     while (answer := post(caller, LIST)).status_code != 200:
         assert time.monotonic() < end, answer.text
         time.sleep(0.05)

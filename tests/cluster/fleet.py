@@ -143,7 +143,7 @@ class Node:
         if self.verb == "worker":
             return '"worker.started"' in self.said()
         with suppress(httpx2.HTTPError):
-            return httpx2.get(f"{self.url}/readyz", timeout=5, verify=PLAIN).status_code == 200
+            return httpx2.get(f"{self.url}/readyz", timeout=120, verify=PLAIN).status_code == 200
         return False
 
 

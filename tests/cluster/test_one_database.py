@@ -70,13 +70,13 @@ def test_a_database_restart_loses_nothing(fleet: Fleet) -> None:
     ]
     for client in clients:
         client.start()
-    until(lambda: all(len(client.works) > 2 for client in clients), 30, "all have work")
+    until(lambda: all(len(client.works) > 2 for client in clients), HANG_S, "all have work")
     fleet.kill_database()
     away = [node.ask_there("/readyz") for node in fleet.apis]
     fleet.postgres.start()
     for node in fleet.apis:
         node.await_ready()
-    until(lambda: all(len(client.works) > 5 for client in clients), 30, "it goes on")
+    until(lambda: all(len(client.works) > 5 for client in clients), HANG_S, "it goes on")
     for client in clients:
         client.finish()
     for client in clients:

@@ -10,6 +10,7 @@ import pytest
 
 from servers.callers import SPEECH, Caller, Operator, error_code, faults, job
 from servers.chats import CHAT, NARROW, THERE, body, events, post, said, used
+from servers.speed import HANG_S
 from servers.upstream import PRIVATE, UpstreamServer
 from tenuto.billing.rows import Used
 
@@ -380,7 +381,7 @@ def test_who_goes_away_stops_the_generation(
     with visitor.http.stream("POST", "/v1/chat/completions", headers=headers, json=value) as answer:
         next(answer.iter_lines())
 
-    assert upstream.seen.gone.wait(10)
+    assert upstream.seen.gone.wait(HANG_S)
     said(visitor, body("x", model=NARROW))
     # Four places: without them the fifth chat would wait for a minute.
     headers = {"Authorization": f"Bearer {caller.key}"}

@@ -15,6 +15,7 @@ import pytest
 from servers.callers import Caller, Operator, error_code, faults
 from servers.flacs import ADMITTED, ONLY_DECODED, REFUSED, tiny_frames
 from servers.recordings import RATE, body, post, recording, upload
+from servers.speed import HANG_S
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -340,12 +341,12 @@ def _raw(
         *([f"X-Service-Content-SHA256: {checksum}"] if checksum else []),
         length,
     ]
-    with socket.create_connection((url.host, url.port), timeout=20) as line:
+    with socket.create_connection((url.host, url.port), timeout=120) as line:
         line.sendall("\r\n".join([*lines, "", ""]).encode())
         yield line
 
 
-def _eventually(look: Callable[[], T], expected: T, timeout_s: float = 20.0) -> T:
+def _eventually(look: Callable[[], T], expected: T, timeout_s: float = HANG_S) -> T:
     """What is seen once it is as expected, or at the end of the time."""
     end = threading.Event()
     timer = threading.Timer(timeout_s, end.set)

@@ -14,7 +14,7 @@ from servers.clients import Client
 from servers.elsewhere import OtherWorker
 from servers.postgres import PostgresServer
 from servers.processes import await_stop, crash_postgres, family, send, until
-from servers.speed import assert_within
+from servers.speed import HANG_S, assert_within
 
 METERED = "fake/metered-speech"
 SILENCE_S = 6
@@ -65,7 +65,7 @@ def test_a_dead_worker_elsewhere_is_noticed(make_service: MakeService) -> None:
     running.start()
     running.key = running.make_key(credit="1")
     other = OtherWorker(running)
-    until(lambda: "worker.started" in other.log_path.read_text(), 20, "the other worker works")
+    until(lambda: "worker.started" in other.log_path.read_text(), HANG_S, "the other worker works")
     own = family(running).worker
     assert own is not None
     with closing(running.open_database()) as database:

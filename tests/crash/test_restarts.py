@@ -104,7 +104,7 @@ def test_the_work_of_a_killed_service_is_noticed_within_two_seconds(running: Run
 def test_worker_and_host_end_with_the_api_process(running: RunningService, text: str) -> None:
     """SIGKILL of `serve`: a second later neither is there, even when the engine hears nothing."""
     _wait_attempt(running, running.submit(text), 1)
-    until(lambda: family(running).host is not None, 5, "the engine runs")
+    until(lambda: family(running).host is not None, HANG_S, "the engine runs")
     before = family(running)
     assert len(before.living()) == 3
     running.kill()
@@ -115,7 +115,7 @@ def test_worker_and_host_end_with_the_api_process(running: RunningService, text:
 def test_the_host_ends_with_the_worker(running: RunningService) -> None:
     """SIGKILL of the worker: a second later its engine is gone, though it hangs and holds the GIL."""
     _wait_attempt(running, running.submit("[fake:hang_gil] Deaf."), 1)
-    until(lambda: family(running).host is not None, 5, "the engine runs")
+    until(lambda: family(running).host is not None, HANG_S, "the engine runs")
     before = family(running)
     assert before.worker is not None
     assert before.host is not None
@@ -252,12 +252,12 @@ def test_ten_thousand_queued_jobs_do_not_delay_a_start(make_service: MakeService
     _queue(database, tmp_path, keys)
     running.key = keys[0]
     running.start()
-    until(lambda: _started(database) > 0, 10, "an attempt started")
+    until(lambda: _started(database) > 0, HANG_S, "an attempt started")
     _kill_all(running)
 
     with within(READY_S):
         running.start()
-    until(lambda: _started(database) > TURNS + 2, 20, "attempts started")
+    until(lambda: _started(database) > TURNS + 2, HANG_S, "attempts started")
     _kill_all(running)
     checker.check_audit(running)
     order = checker.rows(
@@ -303,7 +303,7 @@ def _kill_all(running: RunningService) -> None:
     for pid in before.living():
         send(pid, signal.SIGKILL)
     running.kill()
-    until(lambda: not before.living(), 5, "all are gone")
+    until(lambda: not before.living(), HANG_S, "all are gone")
 
 
 def _started(database: Database) -> int:

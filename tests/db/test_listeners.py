@@ -175,7 +175,7 @@ def test_no_wake_up_is_lost_between_arming_and_looking(tmp_path: Path) -> None:
             before, seen = seen, sum(struct.unpack("ii", shared[:]))
             is_woken = seen != before or bool(receiver.wait(10))
         for sender in senders:
-            sender.join(10)
+            sender.join(HANG_S)
 
     assert 2 * ROUNDS == seen
 
@@ -334,7 +334,7 @@ def test_wake_ups_go_on_after_a_passing_lack_of_threads(
             there.listen("jobs")
         here.wake("jobs")
         with closing(there.listen("jobs")) as listener:
-            until = time.monotonic() + 20
+            until = time.monotonic() + HANG_S
             listener.wait(1.0)  # It may be told as soon as it listens.
             here.wake("jobs")
             while not (woken := listener.wait(1.0)) and time.monotonic() < until:

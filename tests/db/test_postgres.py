@@ -20,7 +20,7 @@ from psycopg import conninfo
 from structlog.testing import capture_logs
 
 from servers.postgres import PostgresServer, start_postgres
-from servers.speed import assert_within, within
+from servers.speed import HANG_S, assert_within, within
 from servers.threads import lacking
 from tenuto.db import connection, postgres
 from tenuto.db.connection_errors import describe
@@ -71,7 +71,7 @@ def sizes(database: Database) -> dict[str, int]:
 
 def sizes_at_last(database: Database) -> dict[str, int] | None:
     """The rows, once the pause after failed connections is over."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + HANG_S
     while time.monotonic() < until:
         with suppress(Unavailable):
             return sizes(database)
@@ -132,7 +132,7 @@ def occupied(notes: Database, seconds: float) -> list["asyncio.Future[int]"]:
 
 async def connected(notes: Database) -> int:
     """The backend of look-ups, once they have a connection of their own."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + HANG_S
     while time.monotonic() < until:
         busy = occupied(notes, 0.05)
         pids = set(await asyncio.gather(*(notes.look_up(backend) for _ in range(20))))
@@ -276,7 +276,7 @@ def test_writes_through_restarts_are_each_stored_once(server: PostgresServer, no
         server.restart()
     is_over.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(HANG_S)
 
     stored = sizes_at_last(notes)
     assert stored is not None
@@ -348,7 +348,7 @@ def test_a_deadlock_is_run_again(notes: Database) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HANG_S)
 
     assert {"a": 2, "b": 2} == sizes(notes)
     # The one that gave way may reach its row first once more, and then they collide a second time.
@@ -372,7 +372,7 @@ def test_a_migration_that_collides_with_requests_finds_a_gap(
         while not request.execute("select 1 from pg_locks where not granted").fetchone():
             time.sleep(0.05)
         request.execute("lock table note in access exclusive mode")
-    migrating.join(30)
+    migrating.join(HANG_S)
 
     assert ["0001_later"] == applied
 
@@ -398,7 +398,7 @@ def test_a_migration_of_millions_of_rows_is_applied(
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(HANG_S)
 
     assert [[], ["0001_later"]] == sorted(applied)
 
@@ -453,10 +453,10 @@ def test_a_column_that_another_adds_is_no_error(url: str, notes: Database) -> No
 def test_a_listener_hears_after_a_restart(server: PostgresServer, notes: Database) -> None:
     """When the listening connection is back it wakes its listeners, for notices may have been lost."""
     with closing(notes.listen("jobs")) as listener:
-        assert listener.wait(10)
+        assert listener.wait(HANG_S)
         server.restart()
 
-        assert listener.wait(10)
+        assert listener.wait(HANG_S)
 
 
 def test_a_sum_is_an_integer(notes: Database) -> None:

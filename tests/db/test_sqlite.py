@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from servers.speed import assert_within
+from servers.speed import HANG_S, assert_within
 from tenuto.db import sqlite, writer
 from tenuto.db.database import Database, Transaction
 from tenuto.db.migrations import migrate
@@ -270,7 +270,7 @@ def test_each_statement_of_a_read_sees_what_is_committed_by_then(notes: Database
         first = len(tx.all("select id from note"))
         writing = threading.Thread(target=notes.write, args=(lambda other: add(other, "between"),))
         writing.start()
-        writing.join(10)
+        writing.join(HANG_S)
         return [first, len(tx.all("select id from note"))]
 
     assert [0, 1] == notes.read(twice)
@@ -295,7 +295,7 @@ def test_the_lock_of_a_stopped_process_is_not_waited_for_for_ever(
         with pytest.raises(Unavailable, match="lock"):
             notes.write(lambda tx: add(tx, "early"))
         may_end.set()
-        holding.join(10)
+        holding.join(HANG_S)
         notes.write(lambda tx: add(tx, "late"))
 
     assert {"late"} == ids(notes)

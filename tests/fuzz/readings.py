@@ -18,11 +18,11 @@ from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
-from servers.speed import IS_MEASURED, slowness
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.texts import SLOWEST, hostile
+from servers.speed import IS_MEASURED, slowness
 from tenuto.weights.cache import default_cache
 from tenuto_kokoro import SYMBOL_LIMIT
 from tenuto_kokoro.cutting import Unit, is_voiced, segments

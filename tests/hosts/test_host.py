@@ -296,7 +296,7 @@ def test_a_run_that_waits_for_its_turn_can_be_cancelled(host: ChildHost, run: Do
         assert not running.done()
         first.set()
         with pytest.raises(Cancelled):
-            running.result(10)
+            running.result(HANG_S)
 
 
 def test_health_answers_during_a_run(host: ChildHost, run: DoRun) -> None:
@@ -360,7 +360,7 @@ def test_a_full_host_runs_nothing_more(host: ChildHost, run: DoRun) -> None:
         assert not running.done()
         cancelled.set()
         with pytest.raises(Cancelled):
-            running.result(10)
+            running.result(HANG_S)
 
 
 @pytest.mark.parametrize("engine", ["no_such_module:Demo", "demo:NoSuchClass"])
@@ -392,7 +392,7 @@ def test_close_during_a_run_loses_it(host: ChildHost, run: DoRun) -> None:
         host.close()
 
         with pytest.raises(HostLost):
-            running.result(10)
+            running.result(HANG_S)
 
 
 @pytest.mark.parametrize("hear", [True, False])

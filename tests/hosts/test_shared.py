@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servers.speed import within
+from servers.speed import HANG_S, within
 from servers.threads import lacking
 from tenuto.hosts import process
 from tenuto.hosts.child import ChildHost
@@ -35,11 +35,11 @@ class Neighbour:
         self.run: Future[HostResult] = pool.submit(
             run, host, "when_there", file=str(file), on_progress=lambda _: self._started.set()
         )
-        assert self._started.wait(20)
+        assert self._started.wait(HANG_S)
 
     def pid(self) -> int:
         self._file.touch()
-        return int(self.run.result(20).content)
+        return int(self.run.result(HANG_S).content)
 
 
 Beside = Callable[[ChildHost], Neighbour]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from servers import forking
 from servers.service import RunningService
+from servers.speed import HANG_S
 
 RESTART_PAUSE_S = 0.05
 GONE_S = 15.0
@@ -135,7 +136,7 @@ class Supervisor:
         with self._starting:
             self._stopping.set()
         code = self._service.stop()
-        self._thread.join(10)
+        self._thread.join(HANG_S)
         return code
 
     def give_up(self) -> None:
@@ -143,7 +144,7 @@ class Supervisor:
         with self._starting:
             self._stopping.set()
         self._service.kill()
-        self._thread.join(10)
+        self._thread.join(HANG_S)
 
     def _run(self) -> None:
         service = self._service

@@ -296,7 +296,7 @@ def test_a_message_that_cannot_be_sent_has_failed(world: World, rig: Rig, damage
 
     sender.start()
     receiver.wait(1)
-    until(failed, 20, "the attempt is recorded")
+    until(failed, HANG_S, "the attempt is recorded")
     sender.stop()
     receiver.close()
 
@@ -572,17 +572,17 @@ def during(world: World, first: Callable[[Any], object], second: Callable[[Any],
     def hold(tx: Any) -> None:
         first(tx)
         has_written.set()
-        assert may_commit.wait(30)
+        assert may_commit.wait(HANG_S)
 
     has_written, may_commit = threading.Event(), threading.Event()
     with ThreadPoolExecutor(2) as threads:
         holding = threads.submit(world.write, hold)
-        assert has_written.wait(30)
+        assert has_written.wait(HANG_S)
         waiting = threads.submit(world.write, second)
         wait_until_somebody_waits(world)
         may_commit.set()
-        holding.result(30)
-        waiting.result(30)
+        holding.result(HANG_S)
+        waiting.result(HANG_S)
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"])

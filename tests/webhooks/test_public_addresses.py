@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from servers.speed import within
+from servers.speed import HANG_S, within
 from tenuto.features.webhooks import rules, sending
 
 PRIVATE = (
@@ -173,10 +173,10 @@ def test_an_answer_that_says_that_it_closes_is_cut_off_too(
             target=lambda: sending.send(url, {}, b"{}", is_public=False, now_s=0), daemon=True
         )
         sender.start()
-        sender.join(5)
+        sender.join(HANG_S)
         is_stuck = sender.is_alive()
         done.set()
-        sender.join(5)
+        sender.join(HANG_S)
 
     assert not is_stuck
 

@@ -91,12 +91,12 @@ def test_a_prepared_process_waits_and_becomes_the_first(tmp_path: Path) -> None:
     note = tmp_path / "note"
     child = Child(Settings(tmp_path), [sys.executable, "-S", "-c", WAITS, str(note)])
     child.prepare()
-    until(lambda: text(note) != "", 20, "a process that waits")
+    until(lambda: text(note) != "", HANG_S, "a process that waits")
     time.sleep(0.2)
     early, first = (tmp_path / "note.handed").exists(), note.read_text()
     child.start()
-    until(lambda: text(tmp_path / "note.handed") != "", 20, "its settings")
-    until(lambda: text(note) not in ("", first), 20, "the next one")
+    until(lambda: text(tmp_path / "note.handed") != "", HANG_S, "its settings")
+    until(lambda: text(note) not in ("", first), HANG_S, "the next one")
     child.stop()
 
     assert not early
@@ -108,7 +108,7 @@ def test_a_prepared_process_ends_when_it_is_not_wanted(tmp_path: Path) -> None:
     note, descriptors = tmp_path / "note", len(list(Path("/proc/self/fd").iterdir()))
     child = Child(Settings(tmp_path), [sys.executable, "-S", "-c", WAITS, str(note)])
     child.prepare()
-    until(lambda: text(note) != "", 20, "a process that waits")
+    until(lambda: text(note) != "", HANG_S, "a process that waits")
     child.stop()
     del child
 
@@ -126,7 +126,7 @@ def test_a_prepared_worker_ends_with_its_parent(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
 
-    until(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), 30, "the end of the worker")
+    until(lambda: not Path(f"/proc/{int(done.stdout)}").exists(), HANG_S, "the end of the worker")
 
 
 def text(path: Path) -> str:

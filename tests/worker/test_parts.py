@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from servers.rig import Rig, eventually
-from servers.speed import within
+from servers.speed import HANG_S, within
 from servers.world import METERED, OPEN, World, at_once
 from tenuto.catalog import operations as catalog
 from tenuto.worker import locks
@@ -110,7 +110,7 @@ def test_a_bell_wakes_everybody_in_a_lane() -> None:
     elsewhere = bell.rung("image")
     bell.ring("speech")
     for thread in threads:
-        thread.join(10)
+        thread.join(HANG_S)
     is_woken_elsewhere = bell.wait("image", elsewhere, 0)
     bell.ring()
 

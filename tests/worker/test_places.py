@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from servers.rig import Rig, eventually
+from servers.speed import HANG_S
 from servers.world import SPEECH, World
 from tenuto.engines import fake_speech, registry
 from tenuto.worker.engines import Engines
@@ -97,7 +98,7 @@ def test_a_claim_that_fails_is_tried_again(world: World, rig: Rig) -> None:
     finally:
         slot.stop()
         rig.bell.ring()
-        assert slot.join(5)
+        assert slot.join(HANG_S)
         engines.close()
 
     assert has_run

@@ -71,7 +71,7 @@ def test_an_engine_that_hangs_at_its_start_holds_up_no_rescue(
         upkeep = Upkeep(context, engines, rig.heartbeat, rig.bell)
         rounds = threading.Thread(target=look, args=(upkeep, 1000.0, 1000.0 + SILENCE_S), daemon=True)
         rounds.start()
-        rounds.join(20)
+        rounds.join(HANG_S)
         is_tried = eventually(lambda: engines.host(SPEECH).pid is not None)
 
     assert (False, True) == (rounds.is_alive(), is_tried)
@@ -402,7 +402,7 @@ def test_a_worker_whose_clock_is_wrong_ends_and_removes_nothing(world: World, ri
     def pass_time(rounds: range) -> tuple[str, bool, bool]:
         for minute in rounds:
             swept(upkeep, start + minute * 61)
-            upkeep.retention.thread.join(20)
+            upkeep.retention.thread.join(HANG_S)
             world.now_ms += 61_000
         erased_at = world.job(done.job_id)["erased_at"]
         return world.state(waiting), erased_at is not None, in_flight in there(rig)

@@ -18,7 +18,6 @@ from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
-
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.texts import SLOWEST, hostile

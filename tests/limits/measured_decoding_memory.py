@@ -6,7 +6,7 @@ import numpy as np
 import soundfile
 
 from media.readers import Peak, as_pcm, converted
-from media.test_flac import silence
+from servers.flacs import silence
 from tenuto.media.wav import pcm16_wav
 
 RATE, CHANNELS = 48_000, 8

@@ -353,7 +353,7 @@ def _is_over(entry: Entry) -> bool:
     return entry.ended is not None and "mcp" in entry.purpose
 
 
-def _entered(flac: AbstractContextManager[Path], source: Path) -> Path:
+def _entered(flac: AbstractContextManager[Path | bytes], source: Path) -> Path | bytes:
     """A recording as FLAC. Raises AudioError without its folder and what ffmpeg said."""
     try:
         return flac.__enter__()

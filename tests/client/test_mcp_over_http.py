@@ -295,36 +295,38 @@ def test_a_name_that_leads_here_is_not_our_own_origin(service: RunningService, c
     assert 403 == answer.status_code
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"null",
-        b"7",
-        b"[" * 60_000,
-        b'{"jsonrpc": "2.0"}',
-        b'{"jsonrpc": "2.0", "id": {}, "method": 7}',
-        b'{"jsonrpc": "2.0", "id": 1, "method": "none/such"}',
-        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}',
-        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 1}}',
-        b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "say", "arguments":'
-        b' {"text": "\\ud800"}}}',
-        b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}',
-        b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b', "method": "tools/list"}',
-        b"\xff\xfe",
-    ],
-)
+NOT_THE_PROTOCOL = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b"7",
+    b"[" * 60_000,
+    b'{"jsonrpc": "2.0"}',
+    b'{"jsonrpc": "2.0", "id": {}, "method": 7}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "none/such"}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 1}}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "say", "arguments":'
+    b' {"text": "\\ud800"}}}',
+    b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}',
+    b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b', "method": "tools/list"}',
+    b"\xff\xfe",
+]
+
+
 @pytest.mark.parametrize("version", ["", "2025-11-25", "2026-07-28", "x"])
 def test_what_is_not_the_protocol_is_the_clients_error(
-    service: RunningService, caller: Caller, version: str, body: bytes
+    service: RunningService, caller: Caller, version: str
 ) -> None:
     """Never a 500, and nothing is stored."""
-    answer = post(caller, body, **({"Mcp-Protocol-Version": version} if version else {}))
+    for body in NOT_THE_PROTOCOL:
+        answer = post(caller, body, **({"Mcp-Protocol-Version": version} if version else {}))
 
-    assert answer.status_code < 500, answer.text
-    assert answer.status_code >= 400 or "error" in answer.json() or answer.json()["result"]["isError"]
+        assert answer.status_code < 500, (body[:80], answer.text)
+        assert answer.status_code >= 400 or "error" in answer.json() or answer.json()["result"]["isError"], (
+            body[:80]
+        )
 
 
 def test_a_body_has_a_limit(service: RunningService, caller: Caller) -> None:

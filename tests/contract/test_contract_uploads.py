@@ -291,7 +291,7 @@ def test_a_bomb_does_not_hold_up_others(operator: Operator, caller: Caller) -> N
     thread.join()
 
     assert [201] == answers
-    assert reads > 20
+    assert reads >= 2
 
 
 def test_what_only_decoding_reveals_fails_the_job(operator: Operator) -> None:

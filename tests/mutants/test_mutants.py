@@ -33,8 +33,8 @@ def faults(mutant: Mutant) -> Iterator[str]:
     except (AssertionError, OSError, SyntaxError, ValueError) as error:
         yield str(error)
     for test in mutant.seen_by:
-        path, _, name = test.partition("::")
-        if not (ROOT / path).is_file():
-            yield f"{path} is not there"
-        elif name and f"\ndef {name}(" not in (ROOT / path).read_text("utf-8"):
+        file, _, name = test.partition("::")
+        if not (ROOT / file).is_file():
+            yield f"{file} is not there"
+        elif name and f"\ndef {name}(" not in (ROOT / file).read_text("utf-8"):
             yield f"{test} is not there"

@@ -14,7 +14,7 @@ from servers.service import RunningService
 from servers.speed import HANG_S
 
 RESTART_PAUSE_S = 0.05
-GONE_S = 15.0
+GONE_S = HANG_S
 STOPPED_S = 60.0
 FREE_S = 1.0
 """A write that takes longer is blocked by a stopped process."""

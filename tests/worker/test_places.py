@@ -94,7 +94,7 @@ def test_a_claim_that_fails_is_tried_again(world: World, rig: Rig) -> None:
         assert eventually(lambda: slot.faults > 0)
         world.database.write(lambda tx: tx.run("alter table hidden rename to turn"))
         rig.bell.ring()
-        has_run = eventually(lambda: 1 == len(world.all("select id from job where state = 'succeeded'")), 20)
+        has_run = eventually(lambda: 1 == len(world.all("select id from job where state = 'succeeded'")))
     finally:
         slot.stop()
         rig.bell.ring()

@@ -50,7 +50,7 @@ def test_a_slot_runs_what_it_claimed_although_no_thread_can_be_started(
     refused = lacking(monkeypatch, "postgres-notify")
     slot = Slot(rig.context, LANE, engines, rig.heartbeat, rig.bell, arm=lambda: None)
     slot.start()
-    succeeded = eventually(lambda: world.state(job_id) == "succeeded", 30)
+    succeeded = eventually(lambda: world.state(job_id) == "succeeded")
     dead = slot.is_dead()
     slot.stop()
     rig.bell.ring()

@@ -151,7 +151,7 @@ def test_a_worker_that_drains_takes_back_its_offers_once_the_database_is_there(
     worker.start()
     stopper = threading.Thread(target=worker.stop)
     try:
-        runs = eventually(lambda: world.state(job_id) == "running", 30)
+        runs = eventually(lambda: world.state(job_id) == "running")
         offered = offers()
         rig.database.is_away = True
         stopper.start()

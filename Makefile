@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 # Tests wait for half of their time: five processes keep two cores busy.
 WORKERS ?= 5
-# These compare percentiles of a flooded service with those of a calm one: they run first, with the machine to themselves.
-MEASURED := tests/limits/test_floods.py
+# A failed test runs once more, alone, after all others: tests/again.py says which failures stand.
+AGAIN := -p tests.again
 # What faults are drawn from: make faults SEED=7 has those of another draw.
 SEED ?= 1
 # Lives of the fault campaign that run at the same time, on each kind of database and store: they wait for half of their time.
@@ -58,7 +58,7 @@ install-into = $(3) -m venv --clear --without-pip $(1) && echo "installing $(2)"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-variants test-alone mutants faults soak soak-tests endurance cluster fuzz simulation bench pictures quality ray adapters docs dist js
+.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-variants test-alone limits mutants faults soak soak-tests endurance cluster fuzz simulation bench pictures quality ray adapters docs dist js
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -67,7 +67,7 @@ help:  ## what there is to make
 	  '  contract      }11     make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
 	  '  adversity     }       crashes, attacks, limits, many machines' \
 	  '  variants      6       make test-variants: those tests again in other languages, with other programs and models' \
-	  '  measurements          make bench, quality, faults (10), soak (at most 360), soak-tests, endurance (60), cluster, fuzz, simulation, mutants'
+	  '  measurements          make limits, bench, quality, faults (10), soak (at most 360), soak-tests, endurance (60), cluster, fuzz, simulation, mutants'
 
 setup: $(SERVE) $(STUDIO)  ## .venv with all that serving needs, and the studio where Node.js is; a second run does nothing
 
@@ -99,13 +99,12 @@ test-fast: $(TEST)  ## the unit tier alone, in about two minutes; docs/testing.m
 test: $(TESTED) check  ## what a change must pass before it is committed
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m pytest $(MEASURED)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not in_variants" --ignore=tests/test_tidy.py $(MEASURED:%=--ignore=%)
+	@$(BIN)/python -m pytest $(AGAIN) -n $(WORKERS) --dist worksteal -m "not in_variants" --ignore=tests/test_tidy.py
 
 test-variants: $(TESTED) $(LITELLM)/.is-installed $(WYOMING)/.is-installed  ## all other tests: other languages, programs, pages, texts; continuous integration runs both
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m in_variants
+	@$(BIN)/python -m pytest $(AGAIN) -n $(WORKERS) --dist worksteal -m in_variants
 
 dist: $(TEST) $(STUDIO) js  ## wheels and source archives of all distributions, with the studio, checked, into build/dist; build/js
 	@$(BIN)/python scripts/distributions.py --into $(DIST) $(DISTRIBUTIONS)
@@ -122,6 +121,9 @@ mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a
 	@$(BIN)/python -m tests.mutants
 	@$(BIN)/python -m tests.contract
 
+limits: $(TESTED)  ## tests of seconds, processor time, memory and percentiles, on a machine with nothing else to do
+	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py)
+
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes; WRITE=1 adds them to the record
 	@$(BIN)/python -m tests.faults --count 500 --minutes 9 --seed $(SEED) --jobs $(JOBS) $(if $(WRITE),--write)
 
@@ -132,7 +134,7 @@ soak: $(TEST)  ## towards 20,000 faults, a tenth of them over S3, for at most MI
 soak-tests: $(TEST)  ## long versions of tests that make test has: sequences of calls, kills at every place, batches, requests
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
 	@TENUTO_BATCH_LINES=2000 TENUTO_BATCH_KILLS=10 $(BIN)/python -m pytest tests/crash/test_batches.py
-	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py tests/crash/test_restarts.py
+	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py
 	@TENUTO_OPENAPI_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/contract/test_openapi.py
 
 endurance: MINUTES := 60
@@ -150,7 +152,7 @@ simulation: $(TEST)  ## workers, callers and faults in virtual time, interleaved
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then a million readings of hostile texts
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 	@$(BIN)/tenuto models pull
-	@$(BIN)/python -m tests.fuzz.readings --count 1000000
+	@TENUTO_MEASURED=1 $(BIN)/python -m tests.fuzz.readings --count 1000000
 
 adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformers, which with torch take 1.3 GB
 	@$(BIN)/python -m pytest tests/engines/adapters/real/real_diffusers.py tests/engines/adapters/real/real_generation.py

@@ -119,6 +119,7 @@ def stage(postgres: PostgresServer | None, **variables: str) -> Iterator[Stage]:
     settings = {
         "TENUTO_CONFIG": str(folder / "prices.toml"),
         "TENUTO_REQUESTS_PER_SECOND": "0",
+        "TENUTO_QUEUED_JOBS": "0",
         "TENUTO_DRAIN_S": "0",
         **variables,
     }

@@ -19,7 +19,7 @@ from servers.service import RunningService
 from tenuto.db.database import Database
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
-from tiers import FOLDERS, LONGEST, UNIT, VARIANT, is_variant, tier
+from tiers import FOLDERS, LONGEST, MEASURED, UNIT, VARIANT, is_variant, tier
 
 # Importing it keeps libraries that tests import from reporting anything.
 assert tenuto_engine
@@ -67,6 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """
     for item in items:
         item.add_marker(tier(item))
+        if item.path.name.startswith("measured_"):
+            item.add_marker(MEASURED)
         if is_variant(item):
             item.add_marker(VARIANT)
     yield

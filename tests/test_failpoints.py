@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.speed import HANG_S, at_least
 from tenuto import failpoints
 from tenuto.errors import SettingsInvalid
 
@@ -76,12 +77,12 @@ def test_a_process_kills_or_stops_itself(action: str, end: tuple[int, str]) -> N
     )
     if action == "stop":
         stat = Path(f"/proc/{child.pid}/stat")
-        until = time.monotonic() + 20
+        until = time.monotonic() + HANG_S
         while stat.read_text().rpartition(")")[2].split()[0] != "T":
             assert time.monotonic() < until
             time.sleep(0.01)
         child.send_signal(signal.SIGCONT)
-    said, _ = child.communicate(timeout=20)
+    said, _ = child.communicate(timeout=120)
 
     assert end == (child.returncode, said)
 
@@ -89,10 +90,8 @@ def test_a_process_kills_or_stops_itself(action: str, end: tuple[int, str]) -> N
 def test_a_delay_holds_the_visitor_up() -> None:
     """As long as it says."""
     failpoints.arm(f"{PLACE}:1:delay=0.05")
-    began = time.monotonic()
-    failpoints.hit(PLACE)
-
-    assert time.monotonic() - began >= 0.05
+    with at_least(0.05):
+        failpoints.hit(PLACE)
 
 
 @pytest.mark.parametrize(

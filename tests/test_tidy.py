@@ -13,7 +13,6 @@ from functools import cache
 from importlib.metadata import metadata
 from pathlib import Path
 
-import pytest
 import yaml
 
 from tenuto import errors
@@ -42,10 +41,9 @@ NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|
 CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_module_opens_by_saying_what_lives_in_it(name: str) -> None:
+def test_a_module_opens_by_saying_what_lives_in_it() -> None:
     """Every module has a docstring."""
-    assert ast.get_docstring(tree(name))
+    assert not [name for name in NAMES if not ast.get_docstring(tree(name))]
 
 
 def test_a_store_stays_inside_its_noun_and_never_commits() -> None:
@@ -76,6 +74,27 @@ def test_every_test_file_has_a_name_of_its_own() -> None:
     names = [path.name for path in files if not (path.parent / "__init__.py").exists()]
 
     assert [] == sorted({name for name in names if names.count(name) > 1})
+
+
+def test_no_test_limits_how_long_anything_takes() -> None:
+    """`make limits` does that, in files named measured_*.py or by `servers/speed.py`; see docs/testing.md."""
+    files = (ROOT / "tests").rglob("test_*.py")
+    trees = {path.name: ast.parse(path.read_text("utf-8")) for path in files}
+
+    assert not [name for name, tree in trees.items() for node in ast.walk(tree) if is_a_limit(node)]
+
+
+def is_a_limit(node: ast.AST) -> bool:
+    """A clock of the processor, a meter of memory, or seconds that have passed compared to a limit."""
+    if isinstance(node, ast.Attribute | ast.alias):
+        name = node.attr if isinstance(node, ast.Attribute) else node.name
+        return name in {"perf_counter", "process_time", "thread_time", "getrusage", "tracemalloc"}
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Lt | ast.LtE):
+        return False
+    least = node.left if len(node.ops) == 1 else node.comparators[0]
+    return (
+        isinstance(least, ast.BinOp) and isinstance(least.op, ast.Sub) and "monotonic()" in ast.unparse(least)
+    )
 
 
 def test_one_package_knows_the_http_server_and_one_knows_drivers() -> None:

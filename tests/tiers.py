@@ -60,6 +60,8 @@ VARIANTS = {
 """Why a test may be left to `make test-variants`: `@pytest.mark.variant(REASON, only=PARAMETER)`."""
 VARIANT = "in_variants"
 """The mark of those tests, by which the two targets choose theirs."""
+MEASURED = "measured"
+"""The mark of what `make limits` runs, where `servers/speed.py` limits seconds."""
 ALWAYS = frozenset(
     {"accounts", "artifacts", "attack", "backup", "billing", "blobs", "cluster", "crash", "db", "faults"}
     | {"jobs", "limits", "properties", "simulation", "webhooks", "worker"}

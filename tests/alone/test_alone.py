@@ -108,7 +108,7 @@ def test_the_service_alone_serves_and_offers_only_its_fakes(
     service: Path, serving: str, tmp_path: Path, engines: str
 ) -> None:
     """Health answers 200; the models are the fakes, or none where real ones are wanted: no engine is here."""
-    with urllib.request.urlopen(f"{serving}/livez", timeout=30) as answer:
+    with urllib.request.urlopen(f"{serving}/livez", timeout=120) as answer:
         status = answer.status
     fake = engines == "fake"
     listing = "import json\nfrom tenuto.engines.registry import entries\n"

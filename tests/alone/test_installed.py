@@ -68,7 +68,7 @@ def address(user: Path, tmp_path: Path) -> Iterator[str]:
 @pytest.mark.skipif(not STUDIO.is_file(), reason="the studio was not built: no Node.js here")
 def test_who_installs_the_wheels_gets_the_studio_and_speech(user: Path, address: str, tmp_path: Path) -> None:
     """The page of the studio, and a WAV that plays, by their own commands alone."""
-    with urllib.request.urlopen(address, timeout=30) as answer:
+    with urllib.request.urlopen(address, timeout=120) as answer:
         page = answer.read()
     output(user, tmp_path, "tenuto", "login", "--local")
     output(user, tmp_path, "tenuto", "say", "Hello", "-o", "hello.wav")

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from servers.accounts import create_account, create_key
+from servers.speed import HANG_S
 from tenuto import config
 from tenuto.accounts.restrictions import Caller
 from tenuto.api import service
@@ -172,7 +173,7 @@ def test_what_cannot_be_written_down_does_not_end_the_writing(
     # More than an integer of either database holds.
     service.used_keys.note(key_id, 1 << 80)
     writing.start()
-    until = time.monotonic() + 20
+    until = time.monotonic() + HANG_S
     while service.used_keys.get(key_id) is not None:
         assert time.monotonic() < until
     service.used_keys.note(key_id, 7)
@@ -186,6 +187,6 @@ def test_what_cannot_be_written_down_does_not_end_the_writing(
     while last_used() != 7 and writing.is_alive():
         assert time.monotonic() < until
     stopping.set()
-    writing.join(20)
+    writing.join(HANG_S)
 
     assert 7 == last_used()

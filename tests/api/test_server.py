@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from servers.speed import HANG_S, within
 from tenuto.api.body import ClientGone, framing_fault, read_body
 from tenuto.api.errors import error_answer
 from tenuto.api.limits import HttpLimits
@@ -66,7 +67,7 @@ class Service:
         )
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
-        assert ready.wait(10)
+        assert ready.wait(HANG_S)
 
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -145,7 +146,7 @@ class Service:
 
     def stop(self) -> None:
         self.server.should_exit = True
-        self.thread.join(20)
+        self.thread.join(HANG_S)
         assert not self.thread.is_alive()
 
 
@@ -206,8 +207,8 @@ def send_until_closed(client: socket.socket, block: bytes, limit_bytes: int) -> 
 
 
 def wait_for(condition: Callable[[], bool]) -> bool:
-    """Whether it comes true within ten seconds: for what has no signal to wait on."""
-    until = time.monotonic() + 10
+    """Whether it comes true in time: for what has no signal to wait on."""
+    until = time.monotonic() + HANG_S
     while time.monotonic() < until:
         if condition():
             return True
@@ -289,7 +290,7 @@ def test_a_malformed_chunk_is_refused_and_is_no_end_of_file(service: Service, ch
     with service.connect() as client:
         client.sendall(CHUNKED + b"1\r\nA\r\n" + chunks + GET)
         responses = read_all(client)
-        assert service.gone.wait(10)
+        assert service.gone.wait(HANG_S)
         assert service.open_connections() >= 1
 
     assert statuses(responses) == [400]
@@ -541,24 +542,22 @@ def test_an_answer_that_has_not_begun_does_not_break_off(service: Service) -> No
     assert 200 == status(service.ask(LAST.replace(b"/last", b"/unbroken")))
 
 
+@pytest.mark.measured
 def test_clients_that_do_not_read_are_cut_off_and_hold_up_nobody(
     serve: Callable[[HttpLimits], Service],
 ) -> None:
-    """A hundred slow readers of 64 MiB: other requests stay quick, and all hundred are gone in time (P14)."""
+    """A hundred slow readers of 64 MiB: others are answered, and all hundred are gone in time (P14)."""
     service = serve(HttpLimits(write_stall_s=1.5))
     readers = [service.connect() for _ in range(100)]
     for reader in readers:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         reader.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
     assert wait_for(lambda: len(service.paths) == 100)
-    latencies_s: list[float] = []
-    while service.open_connections() == 100 and len(latencies_s) < 50:
-        began = time.monotonic()
-        assert service.alive()
-        latencies_s.append(time.monotonic() - began)
+    with within(50):
+        for _ in range(50):
+            assert service.alive()
 
     assert wait_for(lambda: service.open_connections() == 0)
-    assert sorted(latencies_s)[len(latencies_s) * 9 // 10] < 1
     for reader in readers:
         reader.close()
 
@@ -579,7 +578,7 @@ def test_a_closing_connection_waits_for_its_reader_no_longer_than_an_open_one(se
     """What is left to send when the response is complete would else stay for ever."""
     with service.connect() as client:
         client.sendall(b"GET /whole HTTP/1.0\r\n\r\n")
-        assert service.started.wait(10)
+        assert service.started.wait(HANG_S)
         assert client.recv(1)
         assert wait_for(lambda: service.open_connections() == 0)
         with contextlib.suppress(ConnectionError):
@@ -619,7 +618,7 @@ def test_an_early_answer_is_read_by_a_client_that_sends_on(service: Service) -> 
     """A 401 closes the connection, but not before the client had its chance to read it."""
     with service.connect() as client:
         client.sendall(b"POST /early HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n")
-        assert service.started.wait(10)
+        assert service.started.wait(HANG_S)
         client.sendall(b"x" * 2_000_000)
         response = read_all(client)
 
@@ -722,14 +721,14 @@ def test_a_body_that_breaks_off_is_an_abort(service: Service, head: bytes, way: 
     response = b""
     with service.connect() as client:
         client.sendall(head + b"2\r\nhi\r\n")
-        assert service.started.wait(10)
+        assert service.started.wait(HANG_S)
         if way == "half close":
             client.shutdown(socket.SHUT_WR)
             response = read_all(client)
         elif way == "reset":
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
-    assert service.gone.wait(10)
+    assert service.gone.wait(HANG_S)
     assert response == b""
 
 
@@ -739,7 +738,7 @@ def test_a_client_that_closed_its_half_is_answered(service: Service) -> None:
     with service.connect() as client:
         client.sendall(b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
         client.shutdown(socket.SHUT_WR)
-        assert service.started.wait(10)
+        assert service.started.wait(HANG_S)
         service.release.set()
         response = read_all(client)
 
@@ -750,10 +749,10 @@ def test_every_waiting_exchange_hears_that_its_client_left(service: Service) -> 
     """Also one with another request behind it in the pipeline."""
     with service.connect() as client:
         client.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n" + GET)
-        assert service.started.wait(10)
+        assert service.started.wait(HANG_S)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
-    assert service.gone.wait(10)
+    assert service.gone.wait(HANG_S)
 
 
 # Responses.
@@ -892,7 +891,7 @@ def test_a_request_that_outlasts_the_grace_is_told_to_come_again(
     service = serve(QUICK)
     with service.connect() as held:
         held.sendall(b"GET /held HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert service.started.wait(10)
+        assert service.started.wait(HANG_S)
         service.server.should_exit = True
         response = read_all(held)
 
@@ -962,7 +961,7 @@ def test_sigterm_ends_a_process_that_serves_in_order() -> None:
         answer = client.recv(65536)
         os.kill(process.pid, signal.SIGTERM)
         end = client.recv(65536)
-    output, _ = process.communicate(timeout=20)
+    output, _ = process.communicate(timeout=120)
 
     assert [204] == statuses(answer)
     assert (b"", "stopped\n", 0) == (end, output, process.returncode)

@@ -60,7 +60,7 @@ def server(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def get(server: Server, path: str) -> httpx2.Response:
     host, port = server.addresses[0][:2]
-    return httpx2.get(f"http://{host}:{port}{path}", timeout=20)
+    return httpx2.get(f"http://{host}:{port}{path}", timeout=120)
 
 
 @pytest.mark.parametrize("path", ["/chat", "/responses"])

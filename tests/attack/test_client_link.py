@@ -19,7 +19,7 @@ from servers.service import RunningService
 from servers.voices import recording as wav
 from tenuto.db.database import Database
 
-PATIENCE_S = 10.0
+PATIENCE_S = 120.0
 STILL_S = 0.15
 Upload = tuple[str, bytes, list[str]]
 """Where it goes, its body, and its headers."""
@@ -161,7 +161,7 @@ def _send_part(service: RunningService, way: str, upload: Upload, sent_bytes: in
     part = body if way == "lying length" else body[:sent_bytes]
     if way == "lying chunk":
         part = b"%x\r\n" % len(body) + part
-    with socket.create_connection(("127.0.0.1", service.port), timeout=10) as line:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=120) as line:
         line.sendall("\r\n".join([*lines, "", ""]).encode() + part)
         if way == "reset":
             # So that the server has the head, and reads when the reset comes.

@@ -14,6 +14,7 @@ from servers.clients import Client
 from servers.processes import until
 from servers.proxy import Proxy, Towards
 from servers.service import FINAL, RunningService
+from servers.speed import HANG_S, assert_within
 
 CREDIT = 100
 CLIENTS = 3
@@ -101,6 +102,7 @@ def test_an_unknown_commit_is_looked_up_before_the_answer(running: RunningServic
     checker.check_everything(running, jobs=UNKNOWN_COMMITS, credit_micros=CREDIT * 1_000_000)
 
 
+@pytest.mark.measured
 def test_without_its_database_the_service_says_so_at_once(running: RunningService, link: Proxy) -> None:
     """A database that is away is a 503 with Retry-After within a second, never another 5xx; alive it stays.
 
@@ -131,7 +133,7 @@ def test_without_its_database_the_service_says_so_at_once(running: RunningServic
 
     assert [503] * 5 == [answer.status_code for answer in (*answers, refused)]
     assert all(1 <= int(answer.headers["retry-after"]) <= 120 for answer in (*answers, refused))
-    assert [] == [seconds for seconds in took_s if seconds > QUICK_S]
+    assert_within(QUICK_S, *took_s)
     assert (200, "succeeded", 202) == (alive.status_code, again["state"], later.status_code)
     assert "idempotent-replayed" not in later.headers
 
@@ -142,12 +144,12 @@ def test_a_request_that_waits_for_its_sound_outlasts_an_outage(running: RunningS
     sound = {"model": "fake/speech", "voice": "alloy", "input": "[fake:sleep=2] A thought.", "stream": True}
     with running.client() as http, running.client() as watch, ThreadPoolExecutor(1) as others:
         asked = others.submit(http.post, "/v1/audio/speech", json=sound)
-        until(lambda: bool(watch.get("/v1/jobs?state=running").json()["data"]), 20, "a job that runs")
+        until(lambda: bool(watch.get("/v1/jobs?state=running").json()["data"]), HANG_S, "a job that runs")
         link.refuse()
         link.cut()
         time.sleep(2)
         link.pass_on()
-        answer = asked.result(30)
+        answer = asked.result(HANG_S)
         ended = _ended(http, answer.headers["x-service-job"])
 
     assert (200, "succeeded") == (answer.status_code, ended["state"])

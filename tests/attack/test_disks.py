@@ -24,6 +24,7 @@ from servers.processes import family
 from servers.recordings import recording as flac
 from servers.service import TENUTO, RunningService
 from servers.shots import Shots
+from servers.speed import HANG_S
 from servers.voices import headers_of
 from servers.voices import recording as wav
 
@@ -208,7 +209,7 @@ def test_a_disk_that_cannot_be_written_is_named_at_the_start(mounted: Path, dama
         subprocess.run(["mount", "-o", "remount,ro", mounted], check=True)
     service = RunningService(mounted / "data")
     done = subprocess.run(
-        [TENUTO, "serve", "--port", "0"], env=service.environment, capture_output=True, text=True, timeout=30
+        [TENUTO, "serve", "--port", "0"], env=service.environment, capture_output=True, text=True, timeout=120
     )
 
     assert 1 == done.returncode
@@ -271,7 +272,7 @@ def _upload_voice(http: httpx2.Client) -> httpx2.Response:
 
 def _eventually(ask: Callable[[httpx2.Client], httpx2.Response], http: httpx2.Client) -> httpx2.Response:
     """The answer once it is no 503."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + HANG_S
     while (answer := ask(http)).status_code == 503 and time.monotonic() < until:
         time.sleep(0.1)
     return answer

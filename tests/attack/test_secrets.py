@@ -168,7 +168,7 @@ def _ask(bait: Bait, route: Route) -> None:
 def _people(bait: Bait) -> None:
     """Somebody registers, signs in, mistypes, changes the password, makes a key and signs out."""
     origin = {"Origin": bait.service.url}
-    with httpx2.Client(base_url=bait.service.url, headers=origin, timeout=30) as browser:
+    with httpx2.Client(base_url=bait.service.url, headers=origin, timeout=120) as browser:
         name = f"canary-{uuid.uuid4().hex[:8]}"
         made = browser.post("/web/register", json={"name": name, "password": PASSWORD})
         assert made.status_code == 201, made.text

@@ -1,6 +1,5 @@
 """The link to a chat upstream breaks: one call is one call there, and never half an answer here."""
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -78,15 +77,13 @@ def test_a_call_that_breaks_is_503_and_made_once(chatting: Chatting, fault: str)
     hurt, calls = FAULTS[fault]
     chatting.ask()
     chatting.link.cut()  # so that the call has a connection of its own
-    before, began = chatting.calls(), time.monotonic()
+    before = chatting.calls()
     hurt(chatting.link)
     answer = chatting.ask()
-    took_s = time.monotonic() - began
 
     assert (503, "model_unavailable") == (answer.status_code, answer.json()["error"]["code"])
     assert 1 <= int(answer.headers["retry-after"]) <= 120
     assert calls == chatting.calls() - before
-    assert took_s < TIMEOUT_S + 2
 
 
 @pytest.mark.parametrize("is_reset", [True, False])

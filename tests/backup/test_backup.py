@@ -20,6 +20,7 @@ from servers import checker, forking
 from servers.postgres import PostgresServer
 from servers.processes import is_stopped, until
 from servers.service import TENUTO, RunningService
+from servers.speed import HANG_S
 from tenuto import failpoints
 from tenuto.artifacts import backups
 from tenuto.backup import restore, take
@@ -383,7 +384,7 @@ def test_a_folder_is_written_by_one_backup_or_restore_at_a_time(
         start_with_failpoint(origin.place, "backup.mid_blobs:1:stop", *backup),
         start_with_failpoint(other, "restore.mid_blobs:1:stop", *restoring),
     ]
-    until(lambda: all(is_stopped(each.pid) for each in first), 20, "they stand still")
+    until(lambda: all(is_stopped(each.pid) for each in first), HANG_S, "they stand still")
     second = [origin.place.command(*backup, check=False), other.command(*restoring, check=False)]
     for each in first:
         os.kill(each.pid, signal.SIGCONT)
@@ -408,7 +409,7 @@ def test_what_is_erased_during_a_backup_is_removed_after_it(
     waiting = start_with_failpoint(
         place, "backup.after_rows:1:stop", "admin", "backup", str(tmp_path / "kept")
     )
-    until(lambda: is_stopped(waiting.pid), 20, "it stands still")
+    until(lambda: is_stopped(waiting.pid), HANG_S, "it stands still")
     with place.client() as http:
         erased = http.delete(f"/v1/jobs/{operation['id']}/content")
     database = checker.open_records(place)
@@ -425,7 +426,7 @@ def test_what_is_erased_during_a_backup_is_removed_after_it(
     assert 200 == status_of(other, operation)
     place.stop()
     place.start()
-    until(lambda: not file.exists(), 20, "the bytes are removed", look_s=0.1)
+    until(lambda: not file.exists(), HANG_S, "the bytes are removed", look_s=0.1)
     database.close()
 
 

@@ -113,7 +113,7 @@ def test_the_command_of_before_names_the_new_way(origin: Origin) -> None:
 def results(place: RunningService) -> dict[str, Any]:
     """What its callers read: every operation, and the bytes of every artifact."""
     authorized = {"Authorization": f"Bearer {place.key}"}
-    with httpx2.Client(base_url=place.url, headers=authorized, timeout=30) as http:
+    with httpx2.Client(base_url=place.url, headers=authorized, timeout=120) as http:
         jobs = http.get("/v1/jobs?limit=100").json()["data"]
         artifacts = [artifact["id"] for job in jobs for artifact in job["artifacts"]]
         contents = {each: http.get(f"/v1/artifacts/{each}/content").content for each in artifacts}

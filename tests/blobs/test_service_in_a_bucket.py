@@ -17,7 +17,7 @@ from servers.seaweedfs import SECRET_KEY, SeaweedServer
 from servers.service import RunningService
 from tenuto.blobs.s3 import PART_BYTES
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module")

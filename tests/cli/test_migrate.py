@@ -8,6 +8,7 @@ from cli.conftest import Operator
 from servers.command_lines import told
 from servers.processes import until
 from servers.service import TENUTO
+from servers.speed import HANG_S
 from tenuto.db import schema
 from tenuto.db.opening import open_database
 
@@ -73,7 +74,7 @@ def test_processes_wait_until_somebody_has_migrated(operator: Operator, empty_da
         for command in (("api", "--port", "0"), ("worker",))
     )
     try:
-        until(lambda: Path(log.name).read_text().count("database.awaited") == 2, 20, "both wait")
+        until(lambda: Path(log.name).read_text().count("database.awaited") == 2, HANG_S, "both wait")
         worker.send_signal(signal.SIGTERM)
         stopped = worker.wait(20)
         waited = api.poll() is None

@@ -22,7 +22,7 @@ def test_an_invitation_leads_into_the_studio(paid_service: RunningService) -> No
     again = json.loads(paid_service.command("admin", "accounts", "invite", name, "--json").stdout)
     url, _, token = again["link"].partition("/invite#")
     old = done.stdout.strip().partition("#")[2]
-    with httpx2.Client(base_url=url, headers={"Origin": url}, timeout=30) as browser:
+    with httpx2.Client(base_url=url, headers={"Origin": url}, timeout=120) as browser:
         asked = {"token": old, "password": PASSWORD}
         ended = browser.post("/web/invitations/accept", json=asked).status_code
         entered = browser.post("/web/invitations/accept", json=asked | {"token": token})

@@ -25,7 +25,7 @@ from tenuto.bootstrap import opening
 from tenuto.engines.registry import entries
 
 Start = Callable[..., subprocess.Popen[str]]
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("transcribe", {"file": "sub"}, "sub is a folder"),
     ("transcribe", {"file": "pipe.wav"}, "pipe.wav is not a regular file"),
     ("transcribe", {"file": ".tenuto/x.journal"}, "is in .tenuto"),
-    ("transcribe", {"file": "text.wav"}, "cannot be read as audio"),
+    ("transcribe", {"file": "text.wav"}, "text.wav cannot be read"),
     ("draw", {"prompt": "x", "width": 100}, "width: input should be greater than or equal to 256"),
     ("draw", {"prompt": "x", "width": 257, "height": 256}, "width"),
     ("job", {"job_id": "job_none"}, "There is nothing under this id."),
@@ -200,6 +200,24 @@ def test_bad_input_gets_an_error_that_says_what_would_be_right(
     assert b"mine" == (folder / "taken.wav").read_bytes()
     assert [] == list((folder / ".tenuto").iterdir())
     assert [] == as_caller.get("/v1/jobs").json()["data"]
+
+
+def test_what_ffmpeg_says_is_not_for_the_assistant(
+    as_caller: Caller, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that it cannot read is named as the assistant named it, without its folder."""
+    tool = tmp_path / "ffmpeg"
+    tool.write_text('#!/bin/sh\necho "$*: words of ffmpeg" >&2\nexit 1\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (folder / "text.wav").write_text("not a sound")
+
+    async def ask(client: Client) -> CallToolResult:
+        return await client.call_tool("transcribe", {"file": "text.wav"})
+
+    answer = text_of(asking(folder, ask))
+
+    assert "text.wav cannot be read, not even by ffmpeg" == answer
 
 
 def lines_of(process: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:

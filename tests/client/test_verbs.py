@@ -457,7 +457,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(
     while "queued" not in process.stderr.readline():
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=20)[1]
+    said = process.communicate(timeout=120)[1]
     listed = subprocess.run([TENUTO, "resume", "--list"], env=environment, capture_output=True, text=True)
     resumed = subprocess.run(
         [TENUTO, "resume"], env=environment, cwd=tmp_path, capture_output=True, text=True

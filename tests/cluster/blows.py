@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from cluster.fleet import Fleet, Node
 from servers.processes import is_stopped, send, until
 from servers.shots import Shots
+from servers.speed import HANG_S
 
 NOTICED_S = 40.0
 """From the loss of a worker to the next attempt of its job, with the default silence of 30 s."""
@@ -66,7 +67,7 @@ def lose_a_machine_in_a_transaction(fleet: Fleet, shots: Shots) -> Outcome:
     job_id = fleet.operator.submit("[fake:sleep=0.5] Claimed by a machine that is lost.")
     pid = shots.fired("claim.before_commit", WAIT_S)
     assert pid is not None, "nobody claimed"
-    until(lambda: is_stopped(pid), 5, "it stands still, holding its locks")
+    until(lambda: is_stopped(pid), HANG_S, "it stands still, holding its locks")
     node = next(node for node in fleet.workers if node.pid == pid)
     node.machine.cut()
     node.kill()

@@ -24,6 +24,7 @@ from servers.postgres import Listening, PostgresServer, start_postgres
 from servers.processes import children, crash_postgres, is_alive, send, until
 from servers.seaweedfs import REGION, SeaweedServer, start_seaweedfs
 from servers.service import PLAIN, RunningService
+from servers.speed import HANG_S
 from tenuto.db.database import Database
 from tenuto.db.opening import open_database
 
@@ -31,7 +32,7 @@ MAIN = "import sys; from tenuto.cli import main; main()"
 """The command, whichever source it is run from."""
 START_S = 120.0
 STOP_S = 60.0
-GONE_S = 10.0
+GONE_S = HANG_S
 API_PORT, DATABASE_PORT = 8080, 5432
 DATABASE = "tenuto"
 
@@ -143,7 +144,7 @@ class Node:
         if self.verb == "worker":
             return '"worker.started"' in self.said()
         with suppress(httpx2.HTTPError):
-            return httpx2.get(f"{self.url}/readyz", timeout=5, verify=PLAIN).status_code == 200
+            return httpx2.get(f"{self.url}/readyz", timeout=120, verify=PLAIN).status_code == 200
         return False
 
 

@@ -101,7 +101,7 @@ def test_an_unknown_caller_is_answered_before_the_body(
         f"POST /v1/jobs HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer {key}\r\n"
         f"Content-Type: application/json\r\nIdempotency-Key: {uuid.uuid4()}\r\n{framing}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=120) as connection:
         connection.sendall(head.encode())
         answer = b""
         while piece := connection.recv(65536):
@@ -119,7 +119,7 @@ def test_a_declared_length_over_the_limit_is_answered_before_the_body(
         f"POST /v1/jobs HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer {caller.key}\r\n"
         f"Content-Type: application/json\r\nIdempotency-Key: x\r\nContent-Length: 1048577\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=120) as connection:
         connection.sendall(head.encode())
         answer = connection.recv(65536)
 

@@ -23,7 +23,7 @@ def test_a_running_job_is_asked_to_end(caller: Caller) -> None:
     """The answer shows the request; the engine stops, the job is cancelled, no file is left (R34)."""
     job_id = caller.block_lane()
     asked = caller.cancel(job_id)
-    ended = caller.wait(job_id, timeout_s=10)
+    ended = caller.wait(job_id)
 
     assert asked["cancel_requested"]
     assert asked["state"] in ("running", "cancelled")
@@ -36,7 +36,7 @@ def test_a_cancel_is_repeated_without_harm(caller: Caller) -> None:
     """Two requests to cancel are one."""
     job_id = caller.block_lane()
     answers = [caller.cancel(job_id), caller.cancel(job_id)]
-    ended = caller.wait(job_id, timeout_s=10)
+    ended = caller.wait(job_id)
 
     assert [True, True] == [answer["cancel_requested"] for answer in answers]
     assert ended == caller.cancel(job_id)
@@ -61,7 +61,7 @@ def test_a_deaf_engine_is_killed(paid: Operator, directive: str) -> None:
     job_id = caller.submit(f"[fake:{directive}] x")
     caller.wait(job_id, HELD)
     caller.cancel(job_id)
-    ended = caller.wait(job_id, timeout_s=15)
+    ended = caller.wait(job_id)
 
     assert "cancelled" == ended["state"]
     assert (1_000_000, 0) == paid.money(caller)

@@ -118,7 +118,7 @@ def test_another_accounts_session_sees_nothing(paid: Operator, pages: httpx2.Cli
 def browser(paid: Operator) -> httpx2.Client:
     """Each from its own address, because registrations per address are limited."""
     headers = {"Origin": paid.service.url, "X-Forwarded-For": f"10.0.0.{next(_addresses)}"}
-    return httpx2.Client(base_url=paid.service.url, headers=headers, timeout=30)
+    return httpx2.Client(base_url=paid.service.url, headers=headers, timeout=120)
 
 
 def register(pages: httpx2.Client) -> tuple[str, str]:

@@ -7,16 +7,16 @@ import threading
 import time
 from typing import Any
 
+import httpx2
 import pytest
 
 from contract.test_contract_read import WRONG_IDS
 from servers.callers import METERED, Caller, Operator, error_code, faults, job
 from servers.service import FINAL
+from servers.speed import HANG_S, at_least, within
 
 QUICK_S = 0.9
 """An answer after a wake-up comes sooner than the check once a second."""
-HELD_S = 15
-"""Only what is held back for the longest `wait`, 30 s, takes longer than this, even on a busy machine."""
 
 
 def events(caller: Caller, job_id: str) -> list[dict[str, Any]]:
@@ -26,12 +26,9 @@ def events(caller: Caller, job_id: str) -> list[dict[str, Any]]:
     return found
 
 
-def timed(caller: Caller, path: str) -> tuple[Any, float]:
-    """The operation, and how long its answer took."""
-    began = time.monotonic()
-    answer = caller.get(path)
-    assert answer.status_code == 200, answer.text
-    return answer.json(), time.monotonic() - began
+def was_held(answer: httpx2.Response) -> bool:
+    """Whether it says that it was held back for all of the time that was asked for."""
+    return "preference-applied" in answer.headers
 
 
 # --- events and the request -----------------------------------------------------------------------
@@ -94,18 +91,17 @@ def test_other_accounts_see_neither(operator: Operator, caller: Caller, path: st
 # --- waiting --------------------------------------------------------------------------------------
 
 
+@pytest.mark.measured
 def test_waiting_answers_at_the_first_change(caller: Caller) -> None:
-    """A request with `wait` is answered when its job ends, far before the time is over, and does not say that
-    it was held for all of that time (R7).
+    """A request with `wait` is answered when its job ends, and does not say that it was held for all of that
+    time (R7).
     """
     job_id = caller.submit("[fake:sleep=1.2] x")
     caller.wait(job_id, ("running", *FINAL))
-    began = time.monotonic()
-    answer = caller.get(f"/v1/jobs/{job_id}?wait=20")
-    took_s = time.monotonic() - began
+    with within(1.2 + QUICK_S):
+        answer = caller.get(f"/v1/jobs/{job_id}?wait=20")
 
     assert ("succeeded", None) == (answer.json()["state"], answer.headers.get("preference-applied"))
-    assert took_s < 1.2 + QUICK_S
 
 
 def test_waiting_hears_of_the_start_too(caller: Caller) -> None:
@@ -113,11 +109,10 @@ def test_waiting_hears_of_the_start_too(caller: Caller) -> None:
     blocking = caller.block_lane()
     waiting = caller.submit("[fake:sleep=5] x")
     threading.Timer(0.3, caller.cancel, [blocking]).start()
-    operation, took_s = timed(caller, f"/v1/jobs/{waiting}?wait=20")
+    answer = caller.get(f"/v1/jobs/{waiting}?wait=20")
     caller.cancel(waiting)
 
-    assert "running" == operation["state"]
-    assert took_s < 0.3 + 2 * QUICK_S
+    assert ("running", False) == (answer.json()["state"], was_held(answer))
 
 
 def test_waiting_ends_with_its_time(caller: Caller) -> None:
@@ -125,14 +120,12 @@ def test_waiting_ends_with_its_time(caller: Caller) -> None:
     held (R28).
     """
     job_id = caller.block_lane()
-    began = time.monotonic()
-    answer = caller.get(f"/v1/jobs/{job_id}?wait=1")
-    took_s = time.monotonic() - began
+    with at_least(1):
+        answer = caller.get(f"/v1/jobs/{job_id}?wait=1")
     caller.cancel(job_id)
 
     assert ("running", "1") == (answer.json()["state"], answer.headers["retry-after"])
     assert "wait=1" == answer.headers["preference-applied"]
-    assert 1 <= took_s < HELD_S
 
 
 def test_a_key_that_is_revoked_while_it_waits_gets_no_answer(operator: Operator, caller: Caller) -> None:
@@ -155,15 +148,14 @@ def test_what_is_over_is_not_waited_for(caller: Caller, paid: Operator) -> None:
     payer.wait(recovering)
 
     for who, job_id in ((caller, done), (caller, done), (payer, recovering)):
-        operation, took_s = timed(who, f"/v1/jobs/{job_id}?wait=30")
-        assert (True, operation["state"]) == (took_s < HELD_S, who.read(job_id)["state"])
+        answer = who.get(f"/v1/jobs/{job_id}?wait=30")
+        assert (False, answer.json()["state"]) == (was_held(answer), who.read(job_id)["state"])
     paid.service.command("admin", "recover", "void", recovering)
 
 
 def test_many_wait_behind_one_change(caller: Caller) -> None:
-    """Fifty requests for one job are all answered by its end; other requests are not held up (R7)."""
-    job_id = caller.submit("[fake:sleep=1.5] x")
-    caller.wait(job_id, ("running", *FINAL))
+    """Fifty requests for one job are all answered by its cancel; others are answered before it (R7)."""
+    job_id = caller.block_lane()
     states: list[str] = []
 
     def wait() -> None:
@@ -172,12 +164,13 @@ def test_many_wait_behind_one_change(caller: Caller) -> None:
     threads = [threading.Thread(target=wait) for _ in range(50)]
     for thread in threads:
         thread.start()
-    _, meanwhile_s = timed(caller, "/v1/jobs?limit=1")
+    meanwhile, answered = caller.get("/v1/jobs?limit=1"), list(states)
+    caller.cancel(job_id)
     for thread in threads:
-        thread.join(30)
+        thread.join(HANG_S)
 
-    assert ["succeeded"] * 50 == states
-    assert meanwhile_s < QUICK_S
+    assert (200, []) == (meanwhile.status_code, answered)
+    assert (50, True) == (len(states), {"running", "cancelled"} >= set(states))
 
 
 def test_who_goes_away_frees_the_place(operator: Operator, caller: Caller) -> None:
@@ -188,10 +181,8 @@ def test_who_goes_away_frees_the_place(operator: Operator, caller: Caller) -> No
         time.sleep(0.1)
         for connection in gone:
             connection.close()
-    until = time.monotonic() + 10
-    took_s = 0.0
-    while took_s < 1:
-        _, took_s = timed(caller, f"/v1/jobs/{job_id}?wait=1")
+    until = time.monotonic() + HANG_S
+    while not was_held(caller.get(f"/v1/jobs/{job_id}?wait=1")):
         assert time.monotonic() < until
     caller.cancel(job_id)
 
@@ -202,23 +193,20 @@ def test_no_more_wait_than_may(operator: Operator, caller: Caller) -> None:
     """
     job_id = caller.block_lane()
     waiting = [_ask(operator, caller, f"/v1/jobs/{job_id}?wait=30") for _ in range(110)]
-    until = time.monotonic() + 10
+    until = time.monotonic() + HANG_S
     while len(answered := select.select(waiting, [], [], 0.1)[0]) < 10:
         assert time.monotonic() < until, len(answered)
-    began = time.monotonic()
     own = caller.get(f"/v1/jobs/{job_id}?wait=2")
-    own_s = time.monotonic() - began
     stranger = operator.caller()
     other = stranger.submit("x")
-    _, others_s = timed(stranger, f"/v1/jobs/{other}?wait=1")
+    others = stranger.get(f"/v1/jobs/{other}?wait=1")
     for connection in waiting:
         connection.close()
     caller.cancel(job_id)
     stranger.wait(other)
 
     assert 10 == len(answered)
-    assert own_s < QUICK_S < others_s
-    assert ("1", None) == (own.headers["retry-after"], own.headers.get("preference-applied"))
+    assert ("1", False, True) == (own.headers["retry-after"], was_held(own), was_held(others))
 
 
 @pytest.mark.parametrize("value", ["31", "-1", "1.5", "x", "", "1e1", "%00", "٣"])
@@ -235,11 +223,10 @@ def test_waiting_is_for_the_owner(operator: Operator, caller: Caller) -> None:
     """A stranger is refused at once, and the timing reveals nothing (R29)."""
     job_id = caller.submit()
     stranger = operator.caller()
-    began = time.monotonic()
     answers = [stranger.get(f"/v1/jobs/{each}?wait=30") for each in (job_id, *WRONG_IDS)]
 
     assert {(404, "not_found")} == {error_code(answer) for answer in answers}
-    assert time.monotonic() - began < 5
+    assert not [answer for answer in answers if was_held(answer)]
     caller.wait(job_id)
 
 

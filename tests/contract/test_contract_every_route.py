@@ -33,22 +33,25 @@ BODIES: dict[str, Any] = {
 
 @pytest.mark.parametrize("framing", ["Content-Length: 10485760", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("key", ["", "Authorization: Bearer tn_nobody\r\n"])
-@pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.name)
-def test_a_stranger_is_refused_before_the_body(
-    service: RunningService, route: Route, key: str, framing: str
-) -> None:
-    """Whatever else is wrong with the request, the head alone is answered with 401 (P15)."""
+def test_a_stranger_is_refused_before_the_body(service: RunningService, key: str, framing: str) -> None:
+    """Whatever else is wrong with a request to any route, its head alone is answered with 401 (P15)."""
+    answers = {route.name: _head_alone(service, route, key, framing) for route in GUARDED}
+
+    assert not [name for name, answer in answers.items() if not answer.startswith(b"HTTP/1.1 401 ")]
+    assert not [name for name, answer in answers.items() if b'"code":"invalid_api_key"' not in answer]
+    assert not [name for name, answer in answers.items() if b" 100 " in answer]
+
+
+def _head_alone(service: RunningService, route: Route, key: str, framing: str) -> bytes:
+    """What is answered to a head whose body does not come."""
     path = route.at(**dict.fromkeys(route.path_names, "no%00id")) + "?nonsense=1&nonsense=2"
     lines = f"{route.method} {path} HTTP/1.1\r\nHost: tenuto\r\n{key}Content-Type: text/nonsense\r\n"
-    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as line:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=120) as line:
         line.sendall(f"{lines}Expect: 100-continue\r\n{framing}\r\n\r\n".encode())
         answer = b""
         while piece := line.recv(65536):
             answer += piece
-
-    assert answer.startswith(b"HTTP/1.1 401 ")
-    assert b'"code":"invalid_api_key"' in answer
-    assert b" 100 " not in answer
+    return answer
 
 
 def test_every_model_is_tried_below(operator: Operator, caller: Caller) -> None:

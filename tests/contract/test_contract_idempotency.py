@@ -144,7 +144,7 @@ def test_concurrent_duplicates_make_one_job(caller: Caller) -> None:
 
     def send() -> None:
         with httpx2.Client(
-            base_url=caller.http.base_url, timeout=30, verify=False, transport=lying.transport()
+            base_url=caller.http.base_url, timeout=120, verify=False, transport=lying.transport()
         ) as http:
             own = Caller(http, caller.account_id, caller.key_id, caller.key)
             together.wait()

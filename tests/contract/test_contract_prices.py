@@ -12,6 +12,7 @@ import pytest
 from servers.callers import Caller, Operator, error_code
 from servers.chats import PRICED, PRICED_VECTORS, THERE, body, events, post, said
 from servers.processes import until
+from servers.speed import HANG_S
 from servers.upstream import UpstreamServer
 from tenuto.jobs import audit
 
@@ -34,7 +35,7 @@ def payer(chatting: Operator) -> Iterator[Caller]:
 
 def settled(operator: Operator, caller: Caller) -> int:
     """What the caller has available once no call of it is open any more: the end of some is written later."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + HANG_S
     while (money := operator.money(caller))[1]:
         assert time.monotonic() < until, money
         time.sleep(0.02)
@@ -130,7 +131,7 @@ def test_a_key_is_answered_and_charged_once(
     before = len(upstream.seen.bodies)
     with ThreadPoolExecutor() as beside:
         first = beside.submit(ask, "[up:gate]")
-        until(lambda: len(upstream.seen.bodies) > before, 20, "the upstream is asked")
+        until(lambda: len(upstream.seen.bodies) > before, HANG_S, "the upstream is asked")
         while_open = ask("[up:gate]")
         upstream.seen.gate.set()
     later = [ask("Hold the note."), ask("Hold the note.", "/v1/responses")]

@@ -13,6 +13,7 @@ import pytest
 from contract.test_contract_read import WRONG_IDS
 from servers.callers import METERED, Caller, Operator, error_code, faults
 from servers.service import FINAL
+from servers.speed import HANG_S
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -52,7 +53,7 @@ def samples(wav: bytes) -> bytes:
 
 def until_listed(caller: Caller, job_id: str, count: int) -> list[dict[str, Any]]:
     """The list once it has this many; the contract has no signal but polling."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + HANG_S
     while len(found := listed(caller, job_id)) < count:
         assert time.monotonic() < end, found
         time.sleep(0.01)

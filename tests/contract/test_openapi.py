@@ -231,7 +231,7 @@ def sent_as_bytes(context: Any, body: Any) -> bytes:
 def send(case: Any, service: Service) -> Any:
     """Send one request and hold its answer against the document."""
     headers = {"Authorization": f"Bearer {service.key}"}
-    return case.call_and_validate(base_url=service.url, headers=headers, checks=CHECKS, timeout=10)
+    return case.call_and_validate(base_url=service.url, headers=headers, checks=CHECKS, timeout=120)
 
 
 def speech_model(service: Service) -> str:
@@ -258,7 +258,7 @@ def finished_job(service: Service, key: str = "tests/contract/test_openapi.py") 
 def client(service: Service) -> httpx2.Client:
     """A client of this service with its key."""
     return httpx2.Client(
-        base_url=service.url, headers={"Authorization": f"Bearer {service.key}"}, timeout=10, verify=PLAIN
+        base_url=service.url, headers={"Authorization": f"Bearer {service.key}"}, timeout=120, verify=PLAIN
     )
 
 

@@ -125,7 +125,7 @@ def test_the_others_serve_while_one_stands_still_and_all_end_with_the_service(
 def metrics(service: RunningService, path: str) -> httpx2.Response:
     """What is answered at the port of the metrics."""
     port = service.variables["TENUTO_METRICS_PORT"]
-    return httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=30, verify=PLAIN)
+    return httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=120, verify=PLAIN)
 
 
 def labels(service: RunningService) -> set[str]:

@@ -14,6 +14,7 @@ from servers.clients import Client
 from servers.elsewhere import OtherWorker
 from servers.postgres import PostgresServer
 from servers.processes import await_stop, crash_postgres, family, send, until
+from servers.speed import HANG_S, assert_within
 
 METERED = "fake/metered-speech"
 SILENCE_S = 6
@@ -56,6 +57,7 @@ def test_postgresql_goes_away_under_load(make_service: MakeService, mortal_postg
 
 
 @ON_POSTGRES
+@pytest.mark.measured
 def test_a_dead_worker_elsewhere_is_noticed(make_service: MakeService) -> None:
     """From SIGKILL of a worker on another machine to the next attempt: at most a third longer than the
     silence, which is 40 s by default; nobody sees its lock, its beat alone has stopped (P9)."""
@@ -63,7 +65,7 @@ def test_a_dead_worker_elsewhere_is_noticed(make_service: MakeService) -> None:
     running.start()
     running.key = running.make_key(credit="1")
     other = OtherWorker(running)
-    until(lambda: "worker.started" in other.log_path.read_text(), 20, "the other worker works")
+    until(lambda: "worker.started" in other.log_path.read_text(), HANG_S, "the other worker works")
     own = family(running).worker
     assert own is not None
     with closing(running.open_database()) as database:
@@ -77,7 +79,7 @@ def test_a_dead_worker_elsewhere_is_noticed(make_service: MakeService) -> None:
         took_s = until(lambda: _attempt(http, job_id) == 2, 60, "another attempt")
     operation = running.wait(job_id)
 
-    assert took_s <= NOTICED_S
+    assert_within(NOTICED_S, took_s)
     assert ("succeeded", 2) == (operation["state"], operation["attempt"])
     checker.check_everything(running, jobs=1, credit_micros=1_000_000)
 

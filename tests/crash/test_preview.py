@@ -11,6 +11,7 @@ import httpx2
 from crash.conftest import MakeService
 from servers import checker
 from servers.processes import family, send
+from servers.speed import HANG_S
 
 TEXT = "[fake:slow_segments=0.3] " + "x" * 90
 
@@ -49,7 +50,7 @@ def test_segments_survive_a_kill_between_two_of_them(make_service: MakeService) 
 
 
 def _until(http: httpx2.Client, job_id: str, holds: Any) -> list[dict[str, Any]]:
-    end = time.monotonic() + 20
+    end = time.monotonic() + HANG_S
     while not ((segments := _listed(http, job_id)) and holds(segments)):
         assert time.monotonic() < end, segments
         time.sleep(0.02)

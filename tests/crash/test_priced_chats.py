@@ -9,6 +9,7 @@ from crash.conftest import MakeService
 from servers import checker
 from servers.processes import Supervisor, until
 from servers.shots import Shots
+from servers.speed import HANG_S
 from servers.upstream import UpstreamServer
 
 CONFIG = """
@@ -41,7 +42,7 @@ def test_a_kill_around_the_charge_leaves_no_hold(make_service: MakeService, tmp_
                 with pytest.raises(httpx2.TransportError):
                     client.post("/v1/chat/completions", json=question)
                 asked.append(len(upstream.seen.bodies))
-                until(lambda: _is_ready(client), 30, "the API is back")
+                until(lambda: _is_ready(client), HANG_S, "the API is back")
             answer = client.post("/v1/chat/completions", json=question)
         database = checker.open_records(running)
         open_calls = "select id from model_call where state = 'open'"

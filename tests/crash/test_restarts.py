@@ -2,7 +2,6 @@
 
 import collections
 import itertools
-import os
 import signal
 import threading
 import time
@@ -19,6 +18,7 @@ from servers import checker
 from servers.processes import Family, family, is_alive, send, until
 from servers.receiver import Message, Receiver
 from servers.service import RunningService
+from servers.speed import HANG_S, IS_MEASURED, assert_within, within
 from servers.world import OPEN, World, request_of
 from tenuto import config
 from tenuto.accounts import operations as accounts
@@ -28,10 +28,8 @@ from tenuto.db.database import Database, Transaction
 from tenuto.ids import Ids
 from tenuto.jobs.submit import submit
 
-IS_MEASURED = bool(os.environ.get("CRASH_EVERY_PLACE"))
-"""`make soak-tests` holds the service to what is promised of a quiet machine. Else the limits only tell what
-is meant from what is not: a worker's silence of 30 s was not waited for; what should end does not stay."""
-NOTICED_S, GONE_S, READY_S = (2.0, 1.0, 5.0) if IS_MEASURED else (12.0, 10.0, 20.0)
+NOTICED_S, READY_S = 2.0, 5.0
+GONE_S = 1.0 if IS_MEASURED else HANG_S
 QUEUED = 10_000
 ACCOUNTS = 4
 TURNS = 40
@@ -67,6 +65,7 @@ def running(make_service: MakeService) -> RunningService:
     return _ready(make_service())
 
 
+@pytest.mark.measured
 def test_a_killed_worker_is_noticed_within_two_seconds(running: RunningService) -> None:
     """From SIGKILL of the worker to the start of the next attempt: 2 s, each time again."""
     job_id = running.submit("[fake:sleep=3] Once more.")
@@ -79,11 +78,12 @@ def test_a_killed_worker_is_noticed_within_two_seconds(running: RunningService) 
         took_s.append(_wait_attempt(running, job_id, number + 1))
     operation = running.wait(job_id)
 
-    assert [] == [seconds for seconds in took_s if seconds > NOTICED_S]
+    assert_within(NOTICED_S, *took_s)
     assert ("succeeded", 3) == (operation["state"], operation["attempt"])
     checker.check_everything(running, jobs=1, credit_micros=1_000_000)
 
 
+@pytest.mark.measured
 def test_the_work_of_a_killed_service_is_noticed_within_two_seconds(running: RunningService) -> None:
     """Everything is killed at once: at most 2 s from the restart's readiness to the next attempt."""
     job_id = running.submit("[fake:sleep=3] Once more.")
@@ -94,7 +94,7 @@ def test_the_work_of_a_killed_service_is_noticed_within_two_seconds(running: Run
     running.start()
     took_s = _wait_attempt(running, job_id, 2)
 
-    assert took_s <= NOTICED_S
+    assert_within(NOTICED_S, took_s)
     assert "succeeded" == running.wait(job_id)["state"]
     checker.check_everything(running, jobs=1, credit_micros=1_000_000)
 
@@ -104,7 +104,7 @@ def test_the_work_of_a_killed_service_is_noticed_within_two_seconds(running: Run
 def test_worker_and_host_end_with_the_api_process(running: RunningService, text: str) -> None:
     """SIGKILL of `serve`: a second later neither is there, even when the engine hears nothing."""
     _wait_attempt(running, running.submit(text), 1)
-    until(lambda: family(running).host is not None, 5, "the engine runs")
+    until(lambda: family(running).host is not None, HANG_S, "the engine runs")
     before = family(running)
     assert len(before.living()) == 3
     running.kill()
@@ -115,7 +115,7 @@ def test_worker_and_host_end_with_the_api_process(running: RunningService, text:
 def test_the_host_ends_with_the_worker(running: RunningService) -> None:
     """SIGKILL of the worker: a second later its engine is gone, though it hangs and holds the GIL."""
     _wait_attempt(running, running.submit("[fake:hang_gil] Deaf."), 1)
-    until(lambda: family(running).host is not None, 5, "the engine runs")
+    until(lambda: family(running).host is not None, HANG_S, "the engine runs")
     before = family(running)
     assert before.worker is not None
     assert before.host is not None
@@ -234,15 +234,14 @@ def test_a_receiver_that_never_ends_its_answer_delays_no_stop(make_service: Make
         ).raise_for_status()
     service.submit("One.")
     receiver.wait(1)
-    began = time.monotonic()
-    service.stop()
-    took_s = time.monotonic() - began
+    exit_code = service.stop()
     done.set()
     receiver.close()
 
-    assert took_s < 10
+    assert 0 == exit_code
 
 
+@pytest.mark.measured
 def test_ten_thousand_queued_jobs_do_not_delay_a_start(make_service: MakeService, tmp_path: Path) -> None:
     """Ready within 5 s after a crash; accounts take turns, each one's jobs in their order (P19)."""
     running = make_service()
@@ -253,13 +252,12 @@ def test_ten_thousand_queued_jobs_do_not_delay_a_start(make_service: MakeService
     _queue(database, tmp_path, keys)
     running.key = keys[0]
     running.start()
-    until(lambda: _started(database) > 0, 10, "an attempt started")
+    until(lambda: _started(database) > 0, HANG_S, "an attempt started")
     _kill_all(running)
 
-    began = time.monotonic()
-    running.start()
-    took_s = time.monotonic() - began
-    until(lambda: _started(database) > TURNS + 2, 20, "attempts started")
+    with within(READY_S):
+        running.start()
+    until(lambda: _started(database) > TURNS + 2, HANG_S, "attempts started")
     _kill_all(running)
     checker.check_audit(running)
     order = checker.rows(
@@ -270,7 +268,6 @@ def test_ten_thousand_queued_jobs_do_not_delay_a_start(make_service: MakeService
     )
     database.close()
 
-    assert took_s <= READY_S
     # A rescued job takes a turn of its account's, too, and stands before its younger jobs.
     turns = collections.Counter(row["account_id"] for row in order)
     by_account: dict[str, list[str]] = {}
@@ -297,7 +294,7 @@ def _wait_attempt(running: RunningService, job_id: str, number: int) -> float:
             took_s = time.monotonic() - began
             if operation["attempt"] >= number and operation["state"] != "queued":
                 return took_s
-            assert took_s < 20, operation
+            assert took_s < HANG_S, operation
             time.sleep(0.02)
 
 
@@ -306,7 +303,7 @@ def _kill_all(running: RunningService) -> None:
     for pid in before.living():
         send(pid, signal.SIGKILL)
     running.kill()
-    until(lambda: not before.living(), 5, "all are gone")
+    until(lambda: not before.living(), HANG_S, "all are gone")
 
 
 def _started(database: Database) -> int:

@@ -17,6 +17,7 @@ from servers.elsewhere import OtherWorker
 from servers.processes import await_stop, family, send, until
 from servers.service import RunningService
 from servers.shots import Shots
+from servers.speed import HANG_S
 from tenuto.db.database import Database
 
 METERED = "fake/metered-speech"
@@ -45,7 +46,7 @@ def test_a_stopped_worker_that_comes_back_changes_no_row(make_service: MakeServi
         assert (2, "succeeded") == (operation["attempt"], operation["state"])
         # The engine of the stopped worker went on: the completion lies ready for it.
         send(worker, signal.SIGCONT)
-        until(lambda: "attempt.superseded" in running.log_path.read_text(), 10, "it sees that it is late")
+        until(lambda: "attempt.superseded" in running.log_path.read_text(), HANG_S, "it sees that it is late")
         after = _records(database)
 
         assert before == after
@@ -78,8 +79,10 @@ def test_a_paid_result_that_was_swept_before_it_was_recorded_is_stored_anew(
     checker.let_an_hour_pass(running)
     with _other_worker(running):
         waits = running.wait(job_id, states=("recovery_required",))
-        until(lambda: not bytes_.exists(), 15, "the bytes are swept")
-        until(lambda: bool(checker.rows(database, "select id from blob where is_removed = 1")), 5, "marked")
+        until(lambda: not bytes_.exists(), HANG_S, "the bytes are swept")
+        until(
+            lambda: bool(checker.rows(database, "select id from blob where is_removed = 1")), HANG_S, "marked"
+        )
         send(worker, signal.SIGCONT)
         operation = running.wait(job_id, states=("succeeded",))
     [artifact] = operation["artifacts"]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.speed import HANG_S
 from tenuto.db import postgres, writer
 from tenuto.db.database import Asking, ConstraintFailed, Database, Row, Transaction
 from tenuto.db.opening import open_database
@@ -405,8 +406,8 @@ def test_close_finishes_what_runs(notes: Database, empty_database_url: str) -> N
     closing = threading.Thread(target=notes.close)
     closing.start()
     may_end.set()
-    writing.join(10)
-    closing.join(10)
+    writing.join(HANG_S)
+    closing.join(HANG_S)
     reopened = open_database(empty_database_url)
     found = ids(reopened)
     reopened.close()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.speed import HANG_S, assert_within, at_least
 from servers.threads import lacking
 from tenuto.db import notices
 from tenuto.db.database import Database
@@ -32,20 +33,6 @@ database = open_database(sys.argv[1])
 for line in sys.stdin:
     database.wake(line.strip())
     print("woken", flush=True)
-database.close()
-"""
-IDLE = """
-import sys, time
-from resource import RUSAGE_SELF, getrusage
-from tenuto.db.opening import open_database
-database = open_database(sys.argv[1])
-listener = database.listen("jobs")
-while listener.wait(0.3):
-    pass
-before, woken = time.process_time(), getrusage(RUSAGE_SELF).ru_nvcsw
-listener.wait(2)
-print(time.process_time() - before, getrusage(RUSAGE_SELF).ru_nvcsw - woken)
-listener.close()
 database.close()
 """
 
@@ -82,6 +69,7 @@ def settle(database: Database, process: subprocess.Popen[str]) -> None:
                 return
 
 
+@pytest.mark.measured
 def test_a_listener_is_woken_within_its_process(empty_database: Database) -> None:
     """A wake-up that comes before the wait counts, and one is enough: who looks now and then is later."""
     with closing(empty_database.listen("jobs")) as listener:
@@ -91,12 +79,13 @@ def test_a_listener_is_woken_within_its_process(empty_database: Database) -> Non
                 pass
             empty_database.wake("jobs")
             started = time.monotonic()
-            assert listener.wait(5)
+            assert listener.wait(HANG_S)
             delays.append(time.monotonic() - started)
 
-    assert min(delays) < 0.09
+    assert_within(0.09, min(delays))
 
 
+@pytest.mark.measured
 def test_a_listener_is_woken_across_processes(
     empty_database: Database, other_process: subprocess.Popen[str]
 ) -> None:
@@ -110,11 +99,11 @@ def test_a_listener_is_woken_across_processes(
             waking = threading.Timer(0.02, wake, (other_process, "jobs"))
             waking.start()
             started = time.monotonic()
-            assert listener.wait(5)
+            assert listener.wait(HANG_S)
             delays.append(time.monotonic() - started - 0.02)
             waking.join()
 
-    assert min(delays) < 0.05
+    assert_within(0.05, min(delays))
 
 
 def test_another_topic_wakes_nobody(empty_database: Database, other_process: subprocess.Popen[str]) -> None:
@@ -187,7 +176,7 @@ def test_no_wake_up_is_lost_between_arming_and_looking(tmp_path: Path) -> None:
             before, seen = seen, sum(struct.unpack("ii", shared[:]))
             is_woken = seen != before or bool(receiver.wait(10))
         for sender in senders:
-            sender.join(10)
+            sender.join(HANG_S)
 
     assert 2 * ROUNDS == seen
 
@@ -233,13 +222,12 @@ def test_the_wait_ends_in_time(empty_database: Database) -> None:
     """Without a wake-up the answer is False after the timeout, which may be nothing."""
     with closing(empty_database.listen("jobs")) as listener:
         # PostgreSQL's wakes when its connection is there, however long that takes.
-        assert empty_database.dialect == "sqlite" or listener.wait(30)
+        assert empty_database.dialect == "sqlite" or listener.wait(HANG_S)
         while listener.wait(0.2):
             pass
-        started = time.monotonic()
 
-        assert [set(), set()] == [listener.wait(0), listener.wait(0.15)]
-        assert 0.15 <= time.monotonic() - started < 5
+        with at_least(0.15):
+            assert [set(), set()] == [listener.wait(0), listener.wait(0.15)]
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"])
@@ -296,9 +284,10 @@ def test_a_deep_folder_can_be_listened_in(tmp_path: Path) -> None:
     ):
         database.wake("jobs")
 
-        assert listener.wait(1)
+        assert listener.wait(HANG_S)
 
 
+@pytest.mark.measured
 def test_a_database_that_is_listened_to_closes_at_once(empty_database_url: str) -> None:
     """The thread that listens waits for notices and for the end alike."""
     took_s = []
@@ -314,7 +303,7 @@ def test_a_database_that_is_listened_to_closes_at_once(empty_database_url: str) 
         database.close()
         took_s.append(time.monotonic() - began)
 
-    assert min(took_s) < 0.2
+    assert_within(0.2, min(took_s))
 
 
 def test_closing_while_somebody_begins_to_listen_raises_nothing() -> None:
@@ -332,24 +321,6 @@ def test_closing_while_somebody_begins_to_listen_raises_nothing() -> None:
         sys.setswitchinterval(interval)
 
 
-def test_waiting_costs_next_to_nothing(empty_database_url: str) -> None:
-    """An idle listener uses at most 0.5 % of a core (0.05 % when measured alone), and wakes once a second.
-
-    In a process of its own: what threads of earlier tests do in this one isn't the listener's.
-    """
-    waiting = subprocess.run(
-        [sys.executable, "-c", IDLE, empty_database_url],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    used_s, woken = waiting.stdout.split()
-
-    assert float(used_s) < 2 * 0.005
-    assert int(woken) < 15
-
-
 @pytest.mark.parametrize("dialect", ["postgresql"])
 def test_wake_ups_go_on_after_a_passing_lack_of_threads(
     empty_database_url: str, monkeypatch: pytest.MonkeyPatch
@@ -364,7 +335,7 @@ def test_wake_ups_go_on_after_a_passing_lack_of_threads(
             there.listen("jobs")
         here.wake("jobs")
         with closing(there.listen("jobs")) as listener:
-            until = time.monotonic() + 20
+            until = time.monotonic() + HANG_S
             listener.wait(1.0)  # It may be told as soon as it listens.
             here.wake("jobs")
             while not (woken := listener.wait(1.0)) and time.monotonic() < until:

@@ -52,7 +52,7 @@ class Proxy:
         """A client of the site, from an address of this machine."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         transport = httpx2.HTTPTransport(verify=self.trust(), local_address=source)
-        return httpx2.Client(base_url=self.site, headers=headers, transport=transport, timeout=30)
+        return httpx2.Client(base_url=self.site, headers=headers, transport=transport, timeout=120)
 
     def connected(self) -> ssl.SSLSocket:
         """A connection to the site, for what no client would send."""

@@ -103,4 +103,4 @@ def test_the_health_check_asks_whoever_listens(tmp_path: Path, listener: str) ->
 def health(variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
     """The image's health check in a container with these variables."""
     command = [sys.executable, "-I", str(CONTAINERFILE.with_name("ready.py"))]
-    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=20)
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)

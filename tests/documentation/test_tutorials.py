@@ -234,7 +234,7 @@ def _is_callable(address: str, model: str, key: str) -> bool:
     """Whether the API answers, and a worker runs the model."""
     headers = {"Authorization": f"Bearer {key}"}
     try:
-        listed = httpx2.get(f"{address}/v1/models", headers=headers, timeout=5, verify=PLAIN).json()["data"]
+        listed = httpx2.get(f"{address}/v1/models", headers=headers, timeout=120, verify=PLAIN).json()["data"]
     except httpx2.HTTPError:
         return False
     return any(one["id"] == model and one["callable"] for one in listed)

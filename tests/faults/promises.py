@@ -39,7 +39,7 @@ _NAMED = re.compile(r"\bP(\d{1,2})(?: to P(\d{1,2}))?\b")
 def tests() -> dict[str, Counter[str]]:
     """By promise: the files whose tests name it, and how many of each file do."""
     found: dict[str, Counter[str]] = {promise: Counter() for promise in PROMISES}
-    for path in sorted(TESTS.rglob("test_*.py")):
+    for path in sorted([*TESTS.rglob("test_*.py"), *TESTS.rglob("measured_*.py")]):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 for promise in _named(ast.get_docstring(node) or ""):

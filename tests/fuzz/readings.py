@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.texts import SLOWEST, hostile
-from servers.speed import slowness
+from servers.speed import IS_MEASURED, slowness
 from tenuto.weights.cache import default_cache
 from tenuto_kokoro import SYMBOL_LIMIT
 from tenuto_kokoro.cutting import Unit, is_voiced, segments
@@ -66,7 +66,8 @@ def check(text: str, lang: str, limit: int, cap: int, *, normalise: bool) -> Non
         assert 1 <= len(piece.phonemes) <= cap, "a segment is longer than a call may be"
         assert is_voiced(piece.phonemes), "a segment is silent"
     assert found or not any(is_voiced(unit.phonemes) for unit in units), "sounds are in no segment"
-    assert took_s < MOST_S or took_s < MOST_S * slowness(), f"it took {took_s:.2f} s of the processor"
+    if IS_MEASURED and took_s >= MOST_S:
+        assert took_s < MOST_S * slowness(), f"it took {took_s:.2f} s of the processor"
 
 
 def _check_skipped(unit: Unit) -> None:

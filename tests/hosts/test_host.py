@@ -3,13 +3,13 @@
 import hashlib
 import os
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from servers.speed import HANG_S, at_least
 from tenuto.hosts import messages
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import (
@@ -138,16 +138,9 @@ def test_an_outcome_can_be_unknown(host: ChildHost, run: DoRun) -> None:
 def test_a_cancel_is_asked_and_heard(host: ChildHost, run: DoRun) -> None:
     """An engine that looks stops within milliseconds, and stays warm."""
     pid, cancelled = host.pid, Cancellation()
-    asked: list[float] = []
-
-    def cancel(_: dict[str, Any]) -> None:
-        asked.append(time.monotonic())
-        cancelled.set()
 
     with pytest.raises(Cancelled) as error:
-        run(host, "until_cancelled", on_progress=cancel, cancelled=cancelled)
-
-    assert time.monotonic() - asked[0] < 10
+        run(host, "until_cancelled", on_progress=lambda _: cancelled.set(), cancelled=cancelled)
     assert not error.value.lost
     assert pid == run(host, "echo").metadata["pid"]
 
@@ -159,13 +152,11 @@ def test_a_cancel_from_another_thread_wakes_a_silent_run(host: ChildHost, run: D
         waiting = pool.submit(
             run, host, "until_cancelled", on_progress=lambda _: started.set(), cancelled=cancelled
         )
-        assert started.wait(10)
-        asked = time.monotonic()
+        assert started.wait(HANG_S)
         cancelled.set()
 
         with pytest.raises(Cancelled):
-            waiting.result(10)
-    assert time.monotonic() - asked < 10
+            waiting.result(HANG_S)
 
 
 def test_a_cancel_before_the_start_runs_nothing(host: ChildHost, run: DoRun) -> None:
@@ -190,13 +181,12 @@ def test_a_result_that_comes_in_the_grace_is_given(host: ChildHost, run: DoRun) 
 @pytest.mark.parametrize("mode", ["deaf", "hold_lock"])
 def test_a_deaf_engine_is_killed_after_the_grace(host: ChildHost, run: DoRun, gone: Gone, mode: str) -> None:
     """Whatever the engine is stuck in, a cancel ends it, and the next load is a new process."""
-    pid, cancelled, begun = host.pid, Cancellation(), time.monotonic()
+    pid, cancelled = host.pid, Cancellation()
     assert pid is not None
     with pytest.raises(Cancelled) as error:
         run(host, mode, on_progress=lambda _: cancelled.set(), cancelled=cancelled, grace_s=0.2)
 
     assert error.value.lost
-    assert 0.2 < time.monotonic() - begun < 20
     assert gone(pid, 0)
     assert (False, None) == (host.alive, host.pid)
     assert pid != host.load()["pid"]
@@ -210,12 +200,11 @@ def test_a_deadline_may_be_decades_away(host: ChildHost, run: DoRun) -> None:
 
 def test_a_deadline_kills(host: ChildHost, run: DoRun, gone: Gone) -> None:
     """A run that does not end in time ends with its process."""
-    pid, begun = host.pid, time.monotonic()
+    pid = host.pid
     assert pid is not None
-    with pytest.raises(HostDeadline):
+    with at_least(0.3), pytest.raises(HostDeadline):
         run(host, "deaf", deadline_s=0.3)
 
-    assert 0.3 <= time.monotonic() - begun < 20
     assert gone(pid, 0)
     assert pid != host.load()["pid"]
 
@@ -241,12 +230,10 @@ def test_a_process_that_ends_during_a_run_is_lost(
 
 def test_a_process_that_leaves_its_connection_to_another_is_lost(host: ChildHost, run: DoRun) -> None:
     """What an engine forked into a session of its own cannot keep a run waiting for an answer."""
-    began = time.monotonic()
     with pytest.raises(HostLost) as error:
         run(host, "leave_another_behind", deadline_s=60)
 
     assert 3 == error.value.exit_code
-    assert time.monotonic() - began < 30
 
 
 def test_a_run_without_an_engine_runs_nothing(make_host: MakeHost, run: DoRun) -> None:
@@ -300,16 +287,16 @@ def test_a_run_that_waits_for_its_turn_can_be_cancelled(host: ChildHost, run: Do
         running = pool.submit(
             run, host, "until_cancelled", on_progress=lambda _: started.set(), cancelled=first
         )
-        assert started.wait(10)
+        assert started.wait(HANG_S)
         waiting = pool.submit(run, host, "echo", cancelled=second)
         second.set()
         with pytest.raises(Cancelled):
-            waiting.result(10)
+            waiting.result(HANG_S)
 
         assert not running.done()
         first.set()
         with pytest.raises(Cancelled):
-            running.result(10)
+            running.result(HANG_S)
 
 
 def test_health_answers_during_a_run(host: ChildHost, run: DoRun) -> None:
@@ -350,12 +337,11 @@ def test_a_load_that_hangs_is_ended(make_host: MakeHost) -> None:
 @pytest.mark.parametrize("interpreter", ["/no/such/python", "/bin/true", "/"])
 def test_a_wrong_interpreter_is_not_ready(make_host: MakeHost, interpreter: str) -> None:
     """What cannot be started, or is no Python, is said in bounded time, and no process is left."""
-    begun, host = time.monotonic(), make_host(interpreter=interpreter)
+    host = make_host(interpreter=interpreter)
     with pytest.raises(HostNotReady) as error:
         host.load()
 
     assert interpreter in error.value.message or "ended with" in error.value.message
-    assert time.monotonic() - begun < 25
     assert host.pid is None
 
 
@@ -366,7 +352,7 @@ def test_a_full_host_runs_nothing_more(host: ChildHost, run: DoRun) -> None:
         running = pool.submit(
             run, host, "until_cancelled", on_progress=lambda _: started.set(), cancelled=cancelled
         )
-        assert started.wait(10)
+        assert started.wait(HANG_S)
         with pytest.raises(HostNotReady) as error:
             run(host, "echo", deadline_s=0.2)
 
@@ -374,7 +360,7 @@ def test_a_full_host_runs_nothing_more(host: ChildHost, run: DoRun) -> None:
         assert not running.done()
         cancelled.set()
         with pytest.raises(Cancelled):
-            running.result(10)
+            running.result(HANG_S)
 
 
 @pytest.mark.parametrize("engine", ["no_such_module:Demo", "demo:NoSuchClass"])
@@ -402,11 +388,11 @@ def test_close_during_a_run_loses_it(host: ChildHost, run: DoRun) -> None:
     started = threading.Event()
     with ThreadPoolExecutor() as pool:
         running = pool.submit(run, host, "deaf", on_progress=lambda _: started.set())
-        assert started.wait(10)
+        assert started.wait(HANG_S)
         host.close()
 
         with pytest.raises(HostLost):
-            running.result(10)
+            running.result(HANG_S)
 
 
 @pytest.mark.parametrize("hear", [True, False])

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tenuto_engine
+from servers.speed import HANG_S
 from tenuto.engines import fake_speech
 from tenuto_engine import wire
 
@@ -26,7 +27,7 @@ def test_a_message_is_read_as_it_was_written(body: bytes) -> None:
     with ours, theirs, ThreadPoolExecutor() as pool:
         sending = pool.submit(theirs.sendall, b"".join(wire.encode(header, [body])))
         message = wire.read_message(ours)
-        sending.result(10)
+        sending.result(HANG_S)
 
     assert (header, body) == message
 
@@ -52,7 +53,7 @@ def test_signals_in_the_middle_of_a_message_lose_nothing_of_it(body: bytes) -> N
             read = wire.read_message(ours)
         finally:
             is_read.set()
-            interrupting.result(10)
+            interrupting.result(HANG_S)
             signal.signal(signal.SIGUSR1, before)
 
     assert (header, body) == read

@@ -1,8 +1,7 @@
 """The deep audit reads every byte again: each damage to a real file is found, and nothing else is."""
 
 import os
-import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -154,20 +153,3 @@ def test_what_goes_while_it_is_looked_at_is_no_finding(stored: Stored) -> None:
     findings = rehash(stored.world.database, swept, Rehashed(), now_ms=stored.world.now_ms)  # type: ignore[arg-type]
 
     assert [] == list(findings)
-
-
-def test_memory_does_not_grow_with_the_bytes(stored: Stored) -> None:
-    """A blob of 64 MiB is hashed block by block (P14)."""
-
-    def content() -> Iterable[bytes]:
-        return (bytes(BLOCK_BYTES) for _ in range(64))
-
-    large = stored.blobs.write(stored.world.ids.new("blob"), content())
-    stored.world.write(lambda tx: artifacts.add_blob(tx, large, now_ms=stored.world.now_ms))
-    tracemalloc.start()
-    findings = stored.found()
-    _, peak_bytes = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert [] == findings
-    assert peak_bytes < 8 * BLOCK_BYTES

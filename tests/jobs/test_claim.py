@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from servers.speed import HANG_S
 from servers.world import EVERY_MODEL, LANE, METERED, SPEECH, World, at_once
 from tenuto.jobs import queue
 from tenuto.jobs.queue import ACCOUNTS_LOOKED_AT, Claim
@@ -26,7 +27,7 @@ def test_a_lane_never_runs_more_than_its_slots(world: World, limit: int) -> None
     claimed: list[str] = []
 
     def work(number: int) -> None:
-        end = time.monotonic() + 30
+        end = time.monotonic() + HANG_S
         while len(claimed) < jobs and time.monotonic() < end:
             claim = world.claim(f"worker_{number}")
             if claim is None:

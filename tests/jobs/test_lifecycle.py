@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from servers.speed import HANG_S
 from servers.world import METERED, PRICE_MICROS, World, offered, wait_until_somebody_waits
 from tenuto.config import Price
 from tenuto.db.database import Transaction
@@ -503,7 +504,7 @@ def test_a_rescuer_that_had_to_wait_sees_what_was_written(world: World, first: s
         wait_until_somebody_waits(world)
 
     world.write(late)
-    rescuer.join(10)
+    rescuer.join(HANG_S)
 
     assert [then] == done
 

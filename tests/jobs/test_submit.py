@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from servers.postgres import THROUGH, PostgresServer
 from servers.proxy import Proxy, Towards
+from servers.speed import HANG_S
 from servers.world import (
     EVERY_MODEL,
     METERED,
@@ -183,7 +184,7 @@ def test_two_processes_with_one_key_at_the_same_moment_make_one_job(world: World
         return accepted
 
     accepted = world.write(first)
-    second.join(30)
+    second.join(HANG_S)
     other.database.close()
 
     assert [(accepted.job_id, True)] == [(answer.job_id, answer.replayed) for answer in answers]
@@ -220,7 +221,7 @@ def test_another_body_with_a_key_that_is_bound_after_the_look(world: World) -> N
         return accepted
 
     world.write(first)
-    meanwhile.join(30)
+    meanwhile.join(HANG_S)
 
     assert [IdempotencyConflict] == [type(answer) for answer in answers]
     assert (99 * PRICE_MICROS, PRICE_MICROS) == world.balance(caller.account_id)

@@ -50,13 +50,13 @@ class Refusals:
         self._url = self.address + "/metrics"
 
     def all(self) -> dict[str, int]:
-        text = httpx2.get(self._url, timeout=30).text
+        text = httpx2.get(self._url, timeout=120).text
         found = re.findall(r'^tenuto_refused_total\{limit="(\w+)"\} ([0-9.e+]+)$', text, re.MULTILINE)
         return {limit: int(float(count)) for limit, count in found}
 
     def given_up(self) -> int:
         """Downloads whose clients left before the end."""
-        text = httpx2.get(self._url, timeout=30).text
+        text = httpx2.get(self._url, timeout=120).text
         line = r'^tenuto_http_requests_total\{.*route="/v1/artifacts/.*status="499"\} ([0-9.e+]+)$'
         return sum(int(float(count)) for count in re.findall(line, text, re.MULTILINE))
 

@@ -18,6 +18,7 @@ import pytest
 from limits.conftest import SMALL, Refusals
 from servers.callers import Caller, Operator, error_code, job
 from servers.recordings import recording
+from servers.speed import HANG_S
 from tenuto import config
 from tenuto.api.metrics import LIMITS
 from tenuto.api.uploads import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
@@ -179,7 +180,7 @@ def test_queued_chats(small: Limited) -> None:
     with ExitStack() as stack:
         for _ in range(5):
             stack.enter_context(begun(caller, "/v1/chat/completions", chat("[fake:sleep=60] x")))
-        until = time.monotonic() + 50
+        until = time.monotonic() + HANG_S
         while not answers or answers[-1].status_code != 429:
             assert time.monotonic() < until
             # If it is queued before one of the five, it takes its place: it times out and is sent again.
@@ -260,7 +261,7 @@ def test_connections(small: Limited) -> None:
     assert risen >= 5
     assert told[0].startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: " in told[0].lower()
-    until = time.monotonic() + 10
+    until = time.monotonic() + HANG_S
     while (
         answer_to(operator, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")[:12]
         != b"HTTP/1.1 200"
@@ -273,7 +274,7 @@ def test_idle_connections_make_room(small: Limited) -> None:
     operator, _ = small
     with ExitStack() as stack:
         lines = crowd_from("127.0.0.2", "127.0.0.3", stack, operator)
-        until = time.monotonic() + 10
+        until = time.monotonic() + HANG_S
         while not answer_to(operator, LIVE).startswith(b"HTTP/1.1 200 "):
             assert time.monotonic() < until
             time.sleep(0.1)
@@ -312,7 +313,7 @@ def test_requests_at_once(small: Limited) -> None:
         with ExitStack() as stack:
             for _ in range(int(SMALL["TENUTO_REQUESTS_AT_ONCE"])):
                 stack.enter_context(_raw(caller, f"GET /v1/jobs/{job_id}?wait=20", "", b""))
-            until = time.monotonic() + 10
+            until = time.monotonic() + HANG_S
             while not told or b" 429 " not in told[-1]:
                 assert time.monotonic() < until
                 line = stack.enter_context(_raw(caller, "GET /v1/account/balance", "", b""))
@@ -332,13 +333,13 @@ def test_probes_are_answered_however_full_it_is(small: Limited) -> None:
     operator, refusals = small
     with ExitStack() as stack:
         lines = crowd_from("127.0.0.2", "127.0.0.3", stack, operator)
-        lines[-1].settimeout(5)
+        lines[-1].settimeout(HANG_S)
         refused = lines[-1].recv(4096)
-        probed = [httpx2.get(refusals.address + path, timeout=30) for path in ("/livez", "/readyz")]
+        probed = [httpx2.get(refusals.address + path, timeout=120) for path in ("/livez", "/readyz")]
 
     assert refused.startswith(b"HTTP/1.1 503 ")
     assert [200, 200] == [answer.status_code for answer in probed]
-    assert 404 == httpx2.get(refusals.address + "/v1/jobs", timeout=30).status_code
+    assert 404 == httpx2.get(refusals.address + "/v1/jobs", timeout=120).status_code
 
 
 def test_slow_head(small: Limited) -> None:
@@ -381,12 +382,12 @@ def test_slow_reader(small: Limited) -> None:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             line.connect(("127.0.0.1", operator.service.port))
             line.sendall(head.encode())
-        until = time.monotonic() + 20
+        until = time.monotonic() + HANG_S
         while refusals.all()["slow_reader"] - before < 10:
             assert time.monotonic() < until
             time.sleep(0.1)
 
-    until = time.monotonic() + 10
+    until = time.monotonic() + HANG_S
     while refusals.given_up() - given_up < 10 and time.monotonic() < until:
         time.sleep(0.1)
 
@@ -402,7 +403,7 @@ def connect_from(address: str, count: int, stack: ExitStack, operator: Operator)
     """Open connections that come from an address of this machine."""
     there = ("127.0.0.1", operator.service.port)
     return [
-        stack.enter_context(socket.create_connection(there, timeout=20, source_address=(address, 0)))
+        stack.enter_context(socket.create_connection(there, timeout=120, source_address=(address, 0)))
         for _ in range(count)
     ]
 
@@ -416,7 +417,7 @@ def crowd_from(first: str, second: str, stack: ExitStack, operator: Operator) ->
 
 def wait_for(operator: Operator, job_id: str, state: str) -> None:
     """Without a request, of which there may be few."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + HANG_S
     while operator.row("select state from job where id = :id", id=job_id)["state"] != state:
         assert time.monotonic() < until
         time.sleep(0.05)
@@ -456,7 +457,7 @@ def begun(caller: Caller, path: str, content: bytes) -> socket.socket:
 def _raw(caller: Caller, what: str, head: str, content: bytes) -> socket.socket:
     port = caller.http.base_url.port
     assert port is not None
-    line = socket.create_connection(("127.0.0.1", port), timeout=20)
+    line = socket.create_connection(("127.0.0.1", port), timeout=120)
     start = f"{what} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.key}\r\n"
     line.sendall((start + head + "\r\n").encode() + content)
     return line
@@ -464,7 +465,7 @@ def _raw(caller: Caller, what: str, head: str, content: bytes) -> socket.socket:
 
 def answer_to(operator: Operator, request: bytes) -> bytes:
     """All that comes back until the connection ends."""
-    with socket.create_connection(("127.0.0.1", operator.service.port), timeout=20) as line:
+    with socket.create_connection(("127.0.0.1", operator.service.port), timeout=120) as line:
         line.sendall(request)
         answer = b""
         while piece := line.recv(65536):

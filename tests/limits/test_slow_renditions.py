@@ -12,6 +12,7 @@ import pytest
 
 from limits.conftest import Refusals, _running, resident_bytes
 from servers.callers import Caller, Operator, error_code
+from servers.speed import HANG_S, IS_MEASURED
 
 TEXT = "Hold the note, and let it ring for a while. " * 180
 SPEECH = "/v1/audio/speech"
@@ -35,7 +36,7 @@ def slow(tight: tuple[Operator, Refusals]) -> Caller:
 def sound(slow: Caller) -> str:
     """The path of 47 MiB of sound."""
     job_id = slow.submit(TEXT.strip(), duration_factor=2)
-    [artifact] = slow.wait(job_id, timeout_s=120)["artifacts"]
+    [artifact] = slow.wait(job_id, timeout_s=300)["artifacts"]
     assert artifact["size_bytes"] > 40 << 20
     return f"/v1/artifacts/{artifact['id']}"
 
@@ -85,7 +86,7 @@ def test_an_account_has_so_much_of_renditions_on_the_disk(
             headers={"Content-Type": "application/json"},
             content=json.dumps({"model": "tts-1", "voice": "alloy", "input": "Hold."}).encode(),
         )
-    until = time.monotonic() + 30
+    until = time.monotonic() + HANG_S
     while (again := slow.get(path)).status_code == 429:
         assert time.monotonic() < until
         time.sleep(0.1)
@@ -96,6 +97,7 @@ def test_an_account_has_so_much_of_renditions_on_the_disk(
     assert not any(scratch_bytes(operator).values())
 
 
+@pytest.mark.measured
 def test_sound_that_is_stored_as_it_is_sent_takes_no_file(
     tight: tuple[Operator, Refusals], slow: Caller, sound: str
 ) -> None:
@@ -112,9 +114,10 @@ def test_sound_that_is_stored_as_it_is_sent_takes_no_file(
 
     assert stored[44:] == whole.content and "audio/pcm" == whole.headers["content-type"]
     assert not any(taken.values())
-    assert grown < MOST_GROWTH_BYTES, grown
+    assert not IS_MEASURED or grown < MOST_GROWTH_BYTES, grown
 
 
+@pytest.mark.measured
 @pytest.mark.parametrize("form", ["wav", "pcm"])
 def test_a_long_text_that_is_sent_again_takes_no_file(
     tight: tuple[Operator, Refusals], slow: Caller, form: str
@@ -128,7 +131,7 @@ def test_a_long_text_that_is_sent_again_takes_no_file(
         f"{operator.service.url}{SPEECH}",
         headers=headers | {"Authorization": f"Bearer {slow.key}"},
         content=body,
-        timeout=120,
+        timeout=300,
     )
     before = resident_bytes(operator.service)
     with ExitStack() as stack:
@@ -139,7 +142,7 @@ def test_a_long_text_that_is_sent_again_takes_no_file(
 
     assert 200 == first.status_code and len(first.content) > 100 << 20
     assert not any(taken.values())
-    assert grown < MOST_GROWTH_BYTES, grown
+    assert not IS_MEASURED or grown < MOST_GROWTH_BYTES, grown
 
 
 def test_damaged_sound_is_refused_or_cut(tight: tuple[Operator, Refusals], sound: str, slow: Caller) -> None:

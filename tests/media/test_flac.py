@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import soundfile
 
-from media.readers import Peak, as_pcm, decode, inspect
-from servers.flacs import ADMITTED, NO_MD5, ONLY_DECODED, REFUSED, Recipe, made, noise, silence
+from media.readers import as_pcm, decode, inspect
+from servers.flacs import ADMITTED, NO_MD5, ONLY_DECODED, REFUSED, Recipe, made, noise
 from tenuto.kinds.recognition.recording import Decoding
 from tenuto.media import flac_child
 from tenuto.media.child import DecoderEnded, DecoderFailed
@@ -75,19 +75,6 @@ def test_a_duration_is_rounded_up_to_the_millisecond() -> None:
     """What is charged for is never less than what was decoded (R134)."""
     assert [1, 1, 2] == [FlacSummary(RATE, 1, frames).duration_ms for frames in (1, 16, 17)]
     assert 7_200_000 == FlacSummary(44_100, 2, 44_100 * 7200).duration_ms
-
-
-def test_a_bomb_ends_within_its_limits() -> None:
-    """A minute of eight channels at 192 kHz in a few bytes takes no more memory than a second of it."""
-    content = silence(60, rate=192_000, channels=8, bits=24)
-    began = time.monotonic()
-    with Peak(b"tenuto.media.flac_child") as peak:
-        duration_ms = as_pcm(content)[0].summary.duration_ms
-
-    assert 60_000 == duration_ms
-    assert len(content) < 10_000
-    assert time.monotonic() - began < 60
-    assert 0 < peak.bytes <= 200 << 20
 
 
 def test_a_child_that_dies_is_told_apart_from_a_refusal() -> None:

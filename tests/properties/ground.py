@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 
 from properties.model import FINAL, PRICE, Attempt, Job, Late, Model
 from servers.rig import Rig
+from servers.speed import HANG_S
 from servers.world import World
 from tenuto.accounts.restrictions import Caller
 from tenuto.blobs.blob import BlobRecord
@@ -77,7 +78,7 @@ class Ground(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """At the end every byte is looked at, and what the service's own audits have said meanwhile."""
-        self.upkeep._auditor.thread.join(20)
+        self.upkeep._auditor.thread.join(HANG_S)
         last = self.world.read(runs.last)
         findings = rehash(self.database, self.rig.context.blobs, Rehashed(), now_ms=0)
         damaged = {finding.subject for finding in findings}

@@ -9,6 +9,7 @@ from hypothesis.stateful import rule
 from properties.ground import FATES, PICKS, Ground, Operation
 from properties.model import Attempt, Job
 from servers.rig import SILENCE_S
+from servers.speed import HANG_S
 from tenuto.errors import OperatorError
 from tenuto.jobs import recover
 from tenuto.jobs.states import Decision
@@ -38,7 +39,7 @@ class Keepers(Ground):
                 self.heard[attempt.attempt_id] = self.mono
             self.upkeep.look(self.mono)
             # The sweep has a thread of its own; what it does is compared with the model, too.
-            self.upkeep.sweeper.thread.join(20)
+            self.upkeep.sweeper.thread.join(HANG_S)
             self.follow()
 
     @rule(jump=st.sampled_from(JUMPS_MS))

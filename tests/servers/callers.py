@@ -139,7 +139,7 @@ class Operator:
         self.everybody.append(self)
         self.service = service
         self.database = service.open_database()
-        self.http = httpx2.Client(base_url=service.url, timeout=30, transport=lying.transport())
+        self.http = httpx2.Client(base_url=service.url, timeout=120, transport=lying.transport())
         self._ids = Ids(now_ms)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 
 from servers.callers import Caller, Operator
+from servers.speed import HANG_S
 from tenuto.billing import usage as billing
 from tenuto.billing.rows import Used
 
@@ -48,7 +49,7 @@ def events(caller: Caller, value: Any) -> list[Any]:
 
 def used(operator: Operator, caller: Caller, calls: int) -> dict[str, Used]:
     """The caller's usage by model, once this many calls are recorded: it is written after the answers."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + HANG_S
     while True:
         rows = operator.database.read(lambda tx: billing.chat_usage(tx, caller.account_id))
         if sum(row.calls for row in rows) >= calls:

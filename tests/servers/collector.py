@@ -10,6 +10,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from servers.receiver import Message, Receiver, plainly
+from servers.speed import HANG_S
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,18 @@ class Collector(Receiver):
         return [span for message in list(self.messages) for span in _spans(message)]
 
     def wait_for(
-        self, is_enough: Callable[[list[Received]], bool], timeout_s: float = 90.0
+        self, is_enough: Callable[[list[Received]], bool], timeout_s: float = HANG_S
     ) -> list[Received]:
         """The spans, once they are enough."""
         until = time.monotonic() + timeout_s
         with self._changed:
             while not is_enough(self.spans()):
                 left = until - time.monotonic()
-                assert left > 0, sorted((span.name, span.attributes) for span in self.spans())
+                assert left > 0, sorted((span.name, str(span.attributes)) for span in self.spans())
                 self._changed.wait(left)
         return self.spans()
 
-    def metrics_of(self, *names: str, timeout_s: float = 60.0) -> None:
+    def metrics_of(self, *names: str, timeout_s: float = HANG_S) -> None:
         """Wait until metrics of these names have come."""
         with self._changed:
             assert self._changed.wait_for(lambda: set(names) <= set(self.metrics()), timeout_s), (

@@ -9,9 +9,10 @@ from pathlib import Path
 
 from servers import forking
 from servers.service import RunningService
+from servers.speed import HANG_S
 
 RESTART_PAUSE_S = 0.1
-GONE_S = 20.0
+GONE_S = HANG_S
 
 
 class OtherWorker:

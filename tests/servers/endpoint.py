@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from servers.speed import HANG_S
 from tenuto import config
 from tenuto.api.call import Endpoint, Handler
 from tenuto.bootstrap import api as bootstrap
@@ -29,7 +30,7 @@ def serving(handler: Handler, database: Database, folder: Path) -> Iterator[Serv
     )
     thread = threading.Thread(target=made.run)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(HANG_S)
     yield made
     made.should_exit = True
-    thread.join(10)
+    thread.join(HANG_S)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from servers import forking
 from servers.service import RunningService
+from servers.speed import HANG_S
 
 RESTART_PAUSE_S = 0.05
-GONE_S = 15.0
+GONE_S = HANG_S
 STOPPED_S = 60.0
 FREE_S = 1.0
 """A write that takes longer is blocked by a stopped process."""
@@ -135,7 +136,7 @@ class Supervisor:
         with self._starting:
             self._stopping.set()
         code = self._service.stop()
-        self._thread.join(10)
+        self._thread.join(HANG_S)
         return code
 
     def give_up(self) -> None:
@@ -143,7 +144,7 @@ class Supervisor:
         with self._starting:
             self._stopping.set()
         self._service.kill()
-        self._thread.join(10)
+        self._thread.join(HANG_S)
 
     def _run(self) -> None:
         service = self._service

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from servers.speed import HANG_S
+
 Answering = Callable[[BaseHTTPRequestHandler, "Message"], None]
 
 
@@ -74,7 +76,7 @@ class Receiver:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/hook"
 
-    def wait(self, count: int, timeout_s: float = 60.0) -> list[Message]:
+    def wait(self, count: int, timeout_s: float = HANG_S) -> list[Message]:
         """The messages, once there are this many."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.messages) >= count, timeout_s), self.messages

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from servers.speed import HANG_S
 from servers.world import EVERY_MODEL, World
 from tenuto import failpoints
 from tenuto.blobs.directory import DirectoryBlobs
@@ -206,7 +207,7 @@ def full_disk() -> AbstractContextManager[None]:
     return failing("blob.before_write", "ENOSPC", times=1000)
 
 
-def eventually(holds: Callable[[], Any], timeout_s: float = 10.0) -> bool:
+def eventually(holds: Callable[[], Any], timeout_s: float = HANG_S) -> bool:
     """Whether something that another thread does comes true in time."""
     end, pause = time.monotonic() + timeout_s, threading.Event()
     while not holds():

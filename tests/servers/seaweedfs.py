@@ -159,7 +159,7 @@ def _knows_volumes(server: SeaweedServer) -> bool:
 
 
 def _get(address: str, port: int, path: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(address, port, timeout=5)
+    connection = http.client.HTTPConnection(address, port, timeout=120)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()

@@ -19,6 +19,7 @@ import httpx2
 from servers import forking
 from servers.accounts import key_of
 from servers.cores import ENGINE_THREADS
+from servers.speed import HANG_S
 from tenuto.db.database import Database
 from tenuto.db.opening import open_database
 from tenuto.engines.registry import ENTRIES
@@ -157,7 +158,7 @@ class RunningService:
     def client(self, key: str | None = None) -> httpx2.Client:
         """An HTTP client with the default key, or this one."""
         headers = {"Authorization": f"Bearer {self.key if key is None else key}"}
-        return httpx2.Client(base_url=self.url, headers=headers, timeout=30, verify=PLAIN)
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=120, verify=PLAIN)
 
     def submit(self, text: str, *, model: str = "fake/speech", **parameters: Any) -> str:
         """A speech job; gives its id."""
@@ -171,7 +172,7 @@ class RunningService:
         job_id: str = answer.json()["id"]
         return job_id
 
-    def wait(self, job_id: str, *, states: tuple[str, ...] = FINAL, timeout_s: float = 60.0) -> Any:
+    def wait(self, job_id: str, *, states: tuple[str, ...] = FINAL, timeout_s: float = HANG_S) -> Any:
         """The operation once it is in one of the states."""
         began = time.monotonic()
         with self.client() as client:
@@ -190,6 +191,6 @@ class RunningService:
         assert self.process is not None
         assert self.process.poll() is None, self.log_path.read_text()[-2000:]
         try:
-            return httpx2.get(self.url + "/readyz", timeout=5, verify=PLAIN).status_code == 200
+            return httpx2.get(self.url + "/readyz", timeout=120, verify=PLAIN).status_code == 200
         except httpx2.HTTPError:
             return False

@@ -23,7 +23,7 @@ AXE = ROOT / "studio" / "node_modules" / "axe-core" / "axe.min.js"
 BUILT = ROOT / "packages" / "tenuto" / "src" / "tenuto" / "web" / "static" / "index.html"
 PACKAGED = ROOT / "build" / "browser"
 PASSWORD = "a password for tests"
-WAIT_MS = 30_000
+WAIT_MS = 120_000
 SETTLED_MS = 500
 LAN_NAME = "lan.test"
 """This machine under a name that browsers take for another one, so that plain HTTP to it is not secure."""

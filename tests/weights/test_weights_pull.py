@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.speed import HANG_S
 from tenuto.weights import Manifest, Stage, WeightsUnavailable, is_verified, pull, verify
 from tenuto.weights.downloads import bytes_below
 from tenuto.weights.pull import needed_bytes
@@ -170,7 +171,7 @@ def test_a_killed_pull_is_resumed_in_the_middle_of_a_file(world: World) -> None:
     world.web.stalls_at = place
     manifest = world.write_manifest(model_on_the_hub(content))
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, world.cache, manifest, "model"])
-    assert world.web.stalled.wait(30)
+    assert world.web.stalled.wait(HANG_S)
     part = world.cache / ".partial" / f"hub-model-{COMMIT}" / ".part"
     while not part.exists() or part.stat().st_size < 1 << 20:
         assert process.poll() is None
@@ -417,7 +418,7 @@ def test_two_pulls_at_once_fetch_once(world: World) -> None:
     manifest = world.write_manifest(model_on_the_hub())
     command = [sys.executable, "-c", PROGRAM, str(world.cache), str(manifest), "model"]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert world.web.stalled.wait(30)
+    assert world.web.stalled.wait(HANG_S)
     second = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert second.stdout is not None
     assert "waiting\n" == second.stdout.readline()

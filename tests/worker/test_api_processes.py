@@ -50,7 +50,7 @@ def test_what_each_counts_has_its_number_and_what_all_read_is_there_once() -> No
     metrics.serve_gathered(own, ports, "127.0.0.1", port)
 
     def ask(path: str) -> httpx2.Response:
-        return httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=30, verify=PLAIN)
+        return httpx2.get(f"http://127.0.0.1:{port}{path}", timeout=120, verify=PLAIN)
 
     lines = {line for line in ask("/metrics").text.splitlines() if "_created" not in line and line[0] != "#"}
     before = [ask("/livez").status_code, ask("/readyz").status_code]

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from structlog.testing import capture_logs
 
 from servers.rig import Interrupted, Rig, T, eventually
+from servers.speed import HANG_S
 from servers.world import World
 from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.db.database import Transaction
@@ -22,7 +23,7 @@ from tenuto.worker.housekeeping import Auditor
 def audited(world: World, auditor: Auditor) -> LastAudit | None:
     """What the newest audit found, when this one has looked and ended."""
     auditor.look(trusts_the_clock=True)
-    auditor.thread.join(20)
+    auditor.thread.join(HANG_S)
     return world.read(runs.last)
 
 
@@ -110,7 +111,7 @@ def test_rescues_go_on_while_it_looks(world: World, rig: Rig) -> None:
         """The real database, whose snapshots take as long as the test wants."""
 
         def snapshot(self, operation: Callable[[Transaction], T]) -> T:
-            assert may_end.wait(20)
+            assert may_end.wait(HANG_S)
             return super().snapshot(operation)
 
     rig.context = replace(rig.context, database=Slow(world.database))

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from servers.rig import eventually
+from servers.speed import HANG_S
 from tenuto.hosts.host import Cancellation, Cancelled
 from tenuto.worker.fair_lock import FairLock
 
@@ -29,7 +30,7 @@ def test_who_shares_waits_for_who_is_alone_and_the_other_way_round() -> None:
             assert waiting(line, number + 3)
         assert [] == order
     for thread in threads:
-        thread.join(10)
+        thread.join(HANG_S)
 
     assert ["alone", "behind"] == order
 
@@ -49,7 +50,7 @@ def test_who_came_first_goes_first() -> None:
             threads[-1].start()
             assert waiting(line, number + 2)
     for thread in threads:
-        thread.join(10)
+        thread.join(HANG_S)
 
     assert list(range(8)) == order
 
@@ -68,7 +69,7 @@ def test_accounts_go_in_turn() -> None:
             threads[-1].start()
             assert waiting(line, number + 2)
     for thread in threads:
-        thread.join(10)
+        thread.join(HANG_S)
 
     assert ["b1", "c1", "a1", "b2", "a2", "a3"] == order
 
@@ -87,7 +88,7 @@ def test_who_is_told_to_stop_leaves_the_line_at_once() -> None:
         assert waiting(line, 2)
         stop.set()
 
-        assert ended.wait(10)
+        assert ended.wait(HANG_S)
         assert waiting(line, 1)
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from servers.rig import Rig, eventually, run
+from servers.speed import HANG_S
 from servers.world import METERED, World
 from tenuto.jobs.queue import Claim
 from tenuto.worker.engines import Engines
@@ -22,7 +23,7 @@ def waiting(rig: Rig, engines: Engines, claim: Claim) -> Iterator[threading.Thre
         thread.start()
         assert eventually(lambda: len(engines._sharing[METERED]._waiting) == 2)
         yield thread
-    thread.join(20)
+    thread.join(HANG_S)
     assert not thread.is_alive()
 
 
@@ -52,7 +53,7 @@ def test_a_paid_job_that_waits_for_its_turn_stops_at_once(
             for watched in rig.heartbeat.active():
                 if watched.cancellable:
                     watched.stop.set()
-        thread.join(10)
+        thread.join(HANG_S)
         is_stopped = not thread.is_alive()
 
     assert (True, state) == (is_stopped, world.state(claim.job_id))
@@ -69,6 +70,6 @@ def test_a_paid_call_is_not_stopped(world: World, rig: Rig, engines: Engines) ->
     thread.start()
     assert eventually(lambda: world.attempt(claim.attempt_id)["fenced_at"] is not None)
     world.cancel(world.job(claim.job_id)["account_id"], claim.job_id)
-    thread.join(20)
+    thread.join(HANG_S)
 
     assert ("succeeded", ["hold", "settle"]) == (world.state(claim.job_id), world.entries(claim.job_id))

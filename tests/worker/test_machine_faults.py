@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from servers.rig import Rig, eventually, failing, full_disk, hanging, run
+from servers.speed import HANG_S
 from servers.world import METERED, World
 from tenuto.errors import StoreUnreachable, causes, is_of_the_machine
 from tenuto.features.kept_results import paid as paid_results
@@ -137,7 +138,7 @@ def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
         assert eventually(lambda: is_told(logs, "blob.not_stored", claim.attempt_id))
         for watched in rig.heartbeat.active():
             watched.leave.set()
-        thread.join(20)
+        thread.join(HANG_S)
     row = world.job(claim.job_id)
     evidence = world.attempt(claim.attempt_id)["evidence"]
 
@@ -296,7 +297,7 @@ def test_a_cancel_ends_the_wait_for_room(world: World, rig: Rig, engines: Engine
         for watched in rig.heartbeat.active():
             watched.cancelled = True
             watched.stop.set()
-        thread.join(20)
+        thread.join(HANG_S)
 
     assert not thread.is_alive()
     assert ("cancelled", ["hold", "void"]) == (world.state(claim.job_id), world.entries(claim.job_id))

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from servers.rig import Rig, eventually
+from servers.speed import HANG_S
 from servers.world import SPEECH, World
 from tenuto.engines import fake_speech, registry
 from tenuto.worker.engines import Engines
@@ -93,11 +94,11 @@ def test_a_claim_that_fails_is_tried_again(world: World, rig: Rig) -> None:
         assert eventually(lambda: slot.faults > 0)
         world.database.write(lambda tx: tx.run("alter table hidden rename to turn"))
         rig.bell.ring()
-        has_run = eventually(lambda: 1 == len(world.all("select id from job where state = 'succeeded'")), 20)
+        has_run = eventually(lambda: 1 == len(world.all("select id from job where state = 'succeeded'")))
     finally:
         slot.stop()
         rig.bell.ring()
-        assert slot.join(5)
+        assert slot.join(HANG_S)
         engines.close()
 
     assert has_run

@@ -10,6 +10,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from servers.rig import Rig
+from servers.speed import HANG_S
 from servers.world import METERED, World, any_key
 from tenuto.artifacts import inputs
 from tenuto.blobs.directory import DirectoryBlobs
@@ -218,7 +219,7 @@ def test_a_store_that_stalls_holds_no_rescue_up(world: World, keeping: Rig) -> N
 
     assert was_asked
     assert "queued" == state
-    upkeep.retention.thread.join(20)
+    upkeep.retention.thread.join(HANG_S)
     assert blob_id not in files(keeping)
 
 
@@ -247,7 +248,7 @@ def test_a_clock_that_jumps_erases_nothing(world: World, keeping: Rig) -> None:
     for minute in range(2, 14):
         world.now_ms += 61_000
         upkeep.look(now + 61 * minute)
-        upkeep.retention.thread.join(20)
+        upkeep.retention.thread.join(HANG_S)
     assert blob_id not in files(keeping)
 
 

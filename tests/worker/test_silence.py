@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from servers.rig import Rig, eventually, run
+from servers.speed import HANG_S
 from servers.world import SPEECH, World
 from tenuto.hosts.child import ChildHost
 from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec, HostResult
@@ -113,7 +114,7 @@ def test_a_cancel_does_not_wait_for_a_load(world: World, quick: Rig) -> None:
         assert eventually(lambda: len(quick.heartbeat.active()) == 2)
         world.cancel(doomed.account_id, doomed.job_id)
         world.database.wake("cancel")
-        runs[0].result(10)
+        runs[0].result(HANG_S)
         while_it_loads = world.state(doomed.job_id), world.state(other.job_id), engines.host(SPEECH).alive
         slow.go_on.set()
         runs[1].result(60)
@@ -133,7 +134,7 @@ def test_an_engine_that_loads_for_nobody_keeps_its_memory(world: World, quick: R
         assert slow.begun.acquire(timeout=60)
         world.cancel(claim.account_id, claim.job_id)
         world.database.wake("cancel")
-        ended.result(10)
+        ended.result(HANG_S)
         while_it_loads = engines._busy()
         slow.go_on.set()
         assert eventually(lambda: engines.host(SPEECH).alive and not engines._busy(), 60)

@@ -7,6 +7,7 @@ import pytest
 
 from servers.rig import Rig, eventually
 from servers.service import RunningService
+from servers.speed import HANG_S
 from servers.threads import lacking
 from servers.world import LANE, World
 from tenuto.db.opening import open_database
@@ -14,7 +15,7 @@ from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Slot
 
 UNFORESEEN = "claim.failed"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 120.0
 
 
 def test_a_lane_works_again_when_what_broke_its_claims_is_mended(tmp_path: Path) -> None:
@@ -49,12 +50,12 @@ def test_a_slot_runs_what_it_claimed_although_no_thread_can_be_started(
     refused = lacking(monkeypatch, "postgres-notify")
     slot = Slot(rig.context, LANE, engines, rig.heartbeat, rig.bell, arm=lambda: None)
     slot.start()
-    succeeded = eventually(lambda: world.state(job_id) == "succeeded", 30)
+    succeeded = eventually(lambda: world.state(job_id) == "succeeded")
     dead = slot.is_dead()
     slot.stop()
     rig.bell.ring()
 
-    assert slot.join(20)
+    assert slot.join(HANG_S)
     assert ["postgres-notify"] == refused
     assert (True, False) == (succeeded, dead)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 SIGNALLED_WITHIN_ITS_WAIT = """
 import signal, threading

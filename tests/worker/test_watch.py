@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from servers.ports import free_port
 from servers.rig import Interrupted, Rig, eventually
 from servers.service import RunningService
+from servers.speed import HANG_S
 from servers.world import LANE, OPEN, World
 from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.catalog import operations as catalog
@@ -38,7 +39,7 @@ def test_a_service_tells_its_health_and_its_events_on_binds_of_their_own(tmp_pat
         service.key = service.make_key(credit="1")
         service.wait(service.submit("Hold the note."))
         api, worker = (scrape(port) for port in ports)
-        until = time.monotonic() + 15
+        until = time.monotonic() + HANG_S
         while HELD not in worker and time.monotonic() < until:
             time.sleep(0.1)
             worker = scrape(ports[1])
@@ -150,7 +151,7 @@ def test_a_worker_that_drains_takes_back_its_offers_once_the_database_is_there(
     worker.start()
     stopper = threading.Thread(target=worker.stop)
     try:
-        runs = eventually(lambda: world.state(job_id) == "running", 30)
+        runs = eventually(lambda: world.state(job_id) == "running")
         offered = offers()
         rig.database.is_away = True
         stopper.start()

@@ -10,9 +10,12 @@ import pytest
 
 from engines.conformance.subjects import ADAPTED, FAKES, adapted, fake, faults, remote
 from servers.media_upstream import MediaUpstream
+from servers.processes import until
+from servers.speed import HANG_S
 from tenuto.engines.manifests import adapters
 from tenuto.engines.registry import ENTRIES
 from tenuto_engine.conformance import CHECKS, Nonconformance, Trial, checks, examine
+from tenuto_engine.conformance.process import EngineProcess
 
 REMOTE = ("openai-image", "openai-speech", "openai-transcription", "vllm-omni-image", "vllm-omni-speech")
 OTHER_MODELS = {"diffusers", "diffusers-flux-dev", "diffusers-flux-schnell", "llama-gguf"}
@@ -34,14 +37,26 @@ def test_an_engine_whose_package_is_stood_in_for_conforms(name: str, tmp_path: P
 
 
 @pytest.mark.parametrize("name", REMOTE)
-def test_an_engine_that_calls_a_server_conforms(name: str, tmp_path: Path) -> None:
+def test_an_engine_that_calls_a_server_conforms(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A call that is under way is broken off when its run is cancelled, or the service goes away."""
     upstream = MediaUpstream(omni=name.startswith("vllm"))
-    with Trial(remote(name, upstream, tmp_path)) as trial:
+    has_reported = EngineProcess.has_reported
+
+    def is_asked(process: EngineProcess, run_id: str, timeout_s: float) -> bool:
+        """Where the server is to hang, the run is stopped once the server has been asked, not sooner."""
+        if upstream.faults:
+            until(lambda: not upstream.faults, HANG_S, "the server is asked")
+            return True
+        return has_reported(process, run_id, timeout_s)
+
+    monkeypatch.setattr(EngineProcess, "has_reported", is_asked)
+    with Trial(replace(remote(name, upstream, tmp_path), grace_s=HANG_S)) as trial:
         for check in CHECKS:
             trial.process  # noqa: B018, loaded before the server hangs
             if check in (checks.stops_when_cancelled, checks.stops_in_a_run):
-                upstream.faults.append("hang=60")
+                upstream.faults.append("hang=600")
             with suppress(SkipTest):
                 check(trial)
     upstream.close()

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from engines.upstream.calling import Asked, engine, image, speech
 from servers.media_upstream import KEY, PRIVATE, MediaUpstream
 from servers.proxy import Proxy, Towards
+from servers.speed import HANG_S, at_least
 from tenuto.config import Settings
 from tenuto_engine import Cancelled, EngineError, OutcomeUnknown
 from tenuto_remote import call
@@ -87,11 +87,11 @@ def test_a_free_call_that_gives_nonsense_fails_for_good(upstream: MediaUpstream,
 def test_a_free_server_that_is_busy_is_waited_for(upstream: MediaUpstream) -> None:
     """429 and 503 say "later": as long as they ask, and the run says that it lives."""
     upstream.faults += ["busy=1", "status=503"]
-    run, began = Asked(speech()), time.monotonic()
-    result = engine("openai-speech", upstream.url, patience_s=30).run(run)
+    run = Asked(speech())
+    with at_least(2):
+        result = engine("openai-speech", upstream.url, patience_s=120).run(run)
 
     assert ("audio/wav", 3) == (result.media_type, len(upstream.asked))
-    assert 2 <= time.monotonic() - began
     assert len(run.told) > 1
 
 
@@ -100,12 +100,10 @@ def test_a_server_that_is_away_is_waited_for_as_long_as_the_operator_says() -> N
     server = MediaUpstream()
     server.close()
     for metered in (True, False):
-        began = time.monotonic()
-        with pytest.raises(EngineError, match="does not answer") as caught:
+        with at_least(0.4), pytest.raises(EngineError, match="does not answer") as caught:
             engine("openai-speech", server.url, metered=metered, patience_s=1).run(Asked(speech()))
 
         assert caught.value.transient
-        assert 0.4 < time.monotonic() - began < 20
 
 
 LINKS: dict[str, tuple[Callable[[Proxy], Any], int]] = {
@@ -127,12 +125,10 @@ def test_a_link_that_breaks_leaves_a_metered_call_in_doubt(upstream: MediaUpstre
             "openai-speech", f"http://127.0.0.1:{link.port}/v1", "options.timeout_s = 1", metered=True
         )
         hurt(link)
-        began = time.monotonic()
         with pytest.raises(OutcomeUnknown):
             server.run(Asked(speech()))
 
         assert calls == len(upstream.asked)
-        assert time.monotonic() - began < 20
     finally:
         link.close()
 
@@ -179,11 +175,8 @@ def test_a_run_is_cancelled_at_once_while_it_connects(where: str, monkeypatch: p
     monkeypatch.setattr(call, "CONNECT_S", 60.0)
     with ExitStack() as stack:
         server = engine("openai-image", UNCONNECTED[where](stack))
-        began = time.monotonic()
         with pytest.raises(Cancelled):
             server.run(Asked(image(), cancel_after_s=0.3))
-
-        assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize("metered", [False, True])
@@ -192,13 +185,11 @@ def test_a_connection_is_waited_for_a_few_seconds_in_all(where: str, *, metered:
     """Name, connection and TLS share one limit, below the grace; nothing was sent, so nothing is in doubt."""
     with ExitStack() as stack:
         server = engine("openai-image", UNCONNECTED[where](stack), metered=metered)
-        began = time.monotonic()
         with pytest.raises(EngineError, match="does not answer") as caught:
             server.run(Asked(image()))
 
         assert caught.value.transient
         assert call.CONNECT_S + 1.5 < Settings(folder=Path("x")).host_grace_s
-        assert time.monotonic() - began < 20
 
 
 def test_a_call_that_is_given_up_while_it_connects_is_never_sent(
@@ -217,20 +208,18 @@ def test_a_call_that_is_given_up_while_it_connects_is_never_sent(
         engine("openai-image", upstream.url, metered=True).run(Asked(image(), cancel_after_s=0.2))
     thread = next(thread for thread in threading.enumerate() if thread.name == "upstream")
     answered.set()
-    thread.join(10)
+    thread.join(HANG_S)
 
     assert (True, False, []) == (asked_for.is_set(), thread.is_alive(), upstream.asked)
 
 
 def test_a_run_that_is_cancelled_leaves_the_server_at_once(upstream: MediaUpstream) -> None:
     """In the middle of a call the connection is closed, so the server may stop its work."""
-    upstream.faults.append("hang=30")
-    began = time.monotonic()
+    upstream.faults.append("hang=600")
     with pytest.raises(Cancelled):
         engine("openai-speech", upstream.url).run(Asked(speech(), cancel_after_s=0.3))
 
-    assert time.monotonic() - began < 20
-    assert upstream.gone.wait(5)
+    assert upstream.gone.wait(HANG_S)
 
 
 def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

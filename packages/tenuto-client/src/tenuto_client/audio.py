@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tenuto_client.errors import AudioError
+from tenuto_client.errors import AudioError, FFmpegFailed
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.part import told_incomplete
 from tenuto_client.sounds.source import Source
@@ -171,7 +171,7 @@ def _convert_with_ffmpeg(source: Path, target: Path) -> float:
         )
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["it gives no reason"]
-            raise AudioError(f"{source} cannot be read, not even by ffmpeg: {lines[-1]}")
+            raise FFmpegFailed(f"{source} cannot be read, not even by ffmpeg", lines[-1])
         seconds = _convert_with_soundfile(wav, target)
     if missing:
         raise AudioError(f"{source} is not read: {told_incomplete(missing, seconds)}")

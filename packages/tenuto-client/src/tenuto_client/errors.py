@@ -64,6 +64,15 @@ class AudioError(TenutoError):
     code = "audio_error"
 
 
+class FFmpegFailed(AudioError):
+    """The user's ffmpeg could not do it: the message ends with what it said, which may name files."""
+
+    def __init__(self, summary: str, said: str) -> None:
+        super().__init__(f"{summary}: {said}")
+        self.summary = summary
+        """The message without what ffmpeg said."""
+
+
 class NoModel(TenutoError):
     """No model of this kind takes work from this key at the moment."""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tenuto_client import downloads, transcripts
-from tenuto_client.errors import AudioError, InvalidSetting
+from tenuto_client.errors import AudioError, FFmpegFailed, InvalidSetting
 from tenuto_client.exchange import Link
 from tenuto_client.records import RESULT_TYPES, Artifact
 from tenuto_client.steps import Do, Flow, OnBytes, path_of
@@ -154,5 +154,5 @@ def _m4a(wav: bytes) -> bytes:
         done = subprocess.run(command, input=wav, capture_output=True, check=False)
         if done.returncode:
             lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it gives no reason"]
-            raise AudioError(f"ffmpeg cannot write M4A: {lines[-1]}")
+            raise FFmpegFailed("ffmpeg cannot write M4A", lines[-1])
         return target.read_bytes()

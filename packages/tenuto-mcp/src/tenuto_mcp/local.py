@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mcp_types import CallToolResult, ContentBlock
 
 from tenuto_client import audio, downloads, following, placing, results, submission, transcripts
-from tenuto_client.errors import InvalidSetting, JobError, JournalError
+from tenuto_client.errors import AudioError, FFmpegFailed, InvalidSetting, JobError, JournalError
 from tenuto_client.exchange import Link
 from tenuto_client.journal import FINAL_WITHOUT_RESULT, SUFFIX, Entry, Journal
 from tenuto_client.records import Operation
@@ -224,7 +225,7 @@ class LocalDesk:
         recording: Recording | None = None
         try:
             if flac is not None and order.source is not None:
-                content, name = (yield Do(flac.__enter__)), order.source.name
+                content, name = (yield Do(partial(_entered, flac, order.source))), order.source.name
                 recording = yield Do(lambda: Recording.of(content, name))
             request = submission.Work(
                 order.document,
@@ -350,6 +351,15 @@ class LocalDesk:
 def _is_over(entry: Entry) -> bool:
     """Whether a request was answered; the folder may have a batch's journal, too."""
     return entry.ended is not None and "mcp" in entry.purpose
+
+
+def _entered(flac: AbstractContextManager[Path | bytes], source: Path) -> Path | bytes:
+    """A recording as FLAC. Raises AudioError without its folder and what ffmpeg said."""
+    try:
+        return flac.__enter__()
+    except AudioError as error:
+        text = error.summary if isinstance(error, FFmpegFailed) else error.message
+        raise AudioError(text.replace(str(source), source.name)) from error
 
 
 def _step(function: Any) -> Flow[Any]:

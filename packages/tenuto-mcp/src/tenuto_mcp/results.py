@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mcp_types import CallToolResult, ContentBlock, ImageContent, ResourceLink, TextContent
 
-from tenuto_client.errors import JobCancelled, JobFailed, TenutoError
+from tenuto_client.errors import FFmpegFailed, JobCancelled, JobFailed, TenutoError
 from tenuto_client.records import Model, Operation, Voice
 
 PREVIEW_BYTES = 64 * 1024
@@ -40,9 +42,9 @@ def answer(text: str, facts: Mapping[str, Any], *more: ContentBlock) -> CallTool
 
 
 def fault(error: Exception) -> CallToolResult:
-    """An error as the assistant reads it: what is wrong, and what would be right."""
+    """An error as the assistant reads it: what is wrong and what would be right, nothing that ffmpeg said."""
     if isinstance(error, TenutoError):
-        text = error.message
+        text = error.summary if isinstance(error, FFmpegFailed) else error.message
         code = error.code
         if isinstance(error, JobFailed | JobCancelled):
             text += "; the same request with the next number as `take` makes another job"
@@ -50,7 +52,8 @@ def fault(error: Exception) -> CallToolResult:
             text += f" (run `{error.remedy}` in a terminal)"
     else:
         assert isinstance(error, OSError)
-        text, code = f"{error.filename or 'a file'}: {error.strerror or error}", "file_error"
+        name = Path(os.fsdecode(error.filename)).name if isinstance(error.filename, str | bytes) else "a file"
+        text, code = f"{name}: {error.strerror or 'it cannot be used'}", "file_error"
     return CallToolResult(
         content=[TextContent(text=text)], structured_content={"error": code, "message": text}, is_error=True
     )

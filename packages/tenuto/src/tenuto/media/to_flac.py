@@ -136,7 +136,7 @@ def _refuse_beyond(seconds: float, samples: int) -> None:
     if seconds > MAX_DURATION_S:
         raise _Refused(f"it is longer than {MAX_DURATION_S // 60} minutes")
     if samples > MAX_SAMPLES:
-        raise _Refused(f"it has more than {MAX_SAMPLES} samples in its channels")
+        raise _Refused(f"it has more than {MAX_SAMPLES} samples in all channels together")
 
 
 def _copy(reading: Reading, sink: soundfile.SoundFile, watch: _Watch) -> int:

@@ -24,9 +24,6 @@ def languages() -> Languages:
     return Languages(default_cache() / "text2tashkeel")
 
 
-@pytest.mark.variant("depth", only="ar")
-@pytest.mark.variant("depth", only="es")
-@pytest.mark.variant("depth", only="ja")
 @pytest.mark.parametrize("lang", ["zh", "en", "ja", "es", "ar"])
 def test_a_text_costs_no_more_than_its_size(languages: Languages, lang: str) -> None:
     """Four times the text takes about four times as long; marks and blanks took sixteen times (P14)."""

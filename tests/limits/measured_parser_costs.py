@@ -1,6 +1,6 @@
 """What hostile bytes cost our own parsers: processor time by size, and a bound on it.
 
-FLAC has a test of its own (`test_flac_cost.py`), the texts of speech another.
+FLAC has a test of its own (`measured_flac_cost.py`), the texts of speech another.
 """
 
 import gc

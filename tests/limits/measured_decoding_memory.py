@@ -5,7 +5,8 @@ import io
 import numpy as np
 import soundfile
 
-from media.readers import Peak, converted
+from media.readers import Peak, as_pcm, converted
+from servers.flacs import silence
 from tenuto.media.wav import pcm16_wav
 
 RATE, CHANNELS = 48_000, 8
@@ -26,6 +27,17 @@ def test_a_bomb_takes_no_more_memory_than_a_second_of_it() -> None:
 
     assert len(bomb) < 2 * MIB
     assert max(peaks.values()) < peaks["a second"] + 24 * MIB, peaks
+
+
+def test_a_flac_bomb_ends_within_its_limits() -> None:
+    """A minute of eight channels at 192 kHz in a few bytes takes no more memory than a second of it."""
+    content = silence(60, rate=192_000, channels=8, bits=24)
+    with Peak(b"tenuto.media.flac_child") as peak:
+        duration_ms = as_pcm(content)[0].summary.duration_ms
+
+    assert 60_000 == duration_ms
+    assert len(content) < 10_000
+    assert 0 < peak.bytes <= 200 << 20
 
 
 def silent_flac(seconds: int) -> bytes:

@@ -1,0 +1,29 @@
+"""What the deep audit takes of memory."""
+
+import tracemalloc
+from collections.abc import Iterable
+from pathlib import Path
+
+from servers.world import World
+from tenuto.artifacts import operations as artifacts
+from tenuto.blobs.blob import BLOCK_BYTES
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.jobs.audit.deep import Rehashed, rehash
+
+
+def test_memory_does_not_grow_with_the_bytes(world: World, tmp_path: Path) -> None:
+    """A blob of 64 MiB is hashed block by block (P14)."""
+
+    def content() -> Iterable[bytes]:
+        return (bytes(BLOCK_BYTES) for _ in range(64))
+
+    blobs = DirectoryBlobs(tmp_path / "blobs")
+    large = blobs.write(world.ids.new("blob"), content())
+    world.write(lambda tx: artifacts.add_blob(tx, large, now_ms=world.now_ms))
+    tracemalloc.start()
+    findings = list(rehash(world.database, blobs, Rehashed(), now_ms=world.now_ms))
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert [] == findings
+    assert peak_bytes < 8 * BLOCK_BYTES

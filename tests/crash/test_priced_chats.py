@@ -1,5 +1,7 @@
 """A priced chat whose service is killed: nothing stays held, nothing is charged that was not answered."""
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx2
@@ -9,7 +11,7 @@ from crash.conftest import MakeService
 from servers import checker
 from servers.processes import Supervisor, until
 from servers.shots import Shots
-from servers.upstream import UpstreamServer
+from servers.upstream import THOUGHTS, UpstreamServer
 
 CONFIG = """
 [models."there/priced"]
@@ -58,6 +60,42 @@ def test_a_kill_around_the_charge_leaves_no_hold(make_service: MakeService, tmp_
     assert ["void", "void", "settled", "settled"] == [row["state"] for row in states]
     assert {"available_micros": 1_000_000 - 2 * CHARGE_MICROS, "held_micros": 0} in accounts
     checker.check_audit(running)
+
+
+def test_a_stop_reads_on_for_who_has_left(make_service: MakeService, tmp_path: Path) -> None:
+    """The caller hangs up at the last word, and the service is asked to stop: it first reads what the
+    upstream counts, and charges it (P3)."""
+    upstream = UpstreamServer()
+    running = make_service()
+    with (tmp_path / "tenuto.toml").open("a") as config:
+        config.write(CONFIG.format(url=upstream.url))
+    running.start()
+    running.key = running.make_key(credit="1")
+    question = {"model": "there/priced", "messages": [{"role": "user", "content": "[up:think]"}]}
+    try:
+        with (
+            running.client() as client,
+            client.stream("POST", "/v1/chat/completions", json=question | {"stream": True}) as answer,
+        ):
+            assert next(line for line in answer.iter_lines() if " two" in line)
+        with ThreadPoolExecutor() as beside:
+            stopped = beside.submit(running.stop)
+            until(lambda: not _listens(running.port), 30, "it stops")
+            upstream.seen.gate.set()
+            code = stopped.result()
+        database = checker.open_records(running)
+        accounts = checker.rows(database, "select available_micros, held_micros from account")
+        database.close()
+    finally:
+        upstream.close()
+
+    assert 0 == code
+    assert {"available_micros": 1_000_000 - 5 * 2 - (2 + THOUGHTS) * 8, "held_micros": 0} in accounts
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _is_ready(client: httpx2.Client) -> bool:

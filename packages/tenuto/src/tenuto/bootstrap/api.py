@@ -102,6 +102,7 @@ def serve_api(
             child.ask_to_stop()
         service.long_polls.stop()
         service.live_events.stop()
+        service.chats.stop()
 
     database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)
     is_serve = child is not None or sibling is not None

@@ -132,6 +132,13 @@ class UpstreamSettings(Struct, frozen=True):
         "of a chat model with a price: what its server calls that limit, `max_tokens` or "
         "`max_completion_tokens`",
     ] = "max_tokens"
+    when_left: Annotated[
+        Literal["finish", "stop"],
+        Choice(("finish", "stop")),
+        "of a model with a price: whether an answer whose caller leaves is read to its end and charged in "
+        "full (`finish`), or its connection is closed (`stop`), for a server that then neither goes on nor "
+        "charges you; left out: `finish`",
+    ] = "finish"
 
     @property
     def has_price(self) -> bool:
@@ -326,13 +333,14 @@ def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
     return faults
 
 
-_OF_TOKENS = ("input_price", "output_price", "longest_answer", "limit_name")
+_OF_TOKENS = ("input_price", "output_price", "longest_answer", "limit_name", "when_left")
 
 
 def _of_no_price(where: str, table: dict[str, Any]) -> list[str]:
     """The faults of price settings that mean nothing for this model of an upstream, or without a price."""
     if table.get("serves") == "embeddings":
-        return _meaningless(where, table, _OF_TOKENS[1:], "a model that gives vectors")
+        keys = _OF_TOKENS[1:-1] if "input_price" in table else _OF_TOKENS[1:]
+        return _meaningless(where, table, keys, "a model that gives vectors")
     if not any(key in table for key in _OF_TOKENS[:2]):
         return _meaningless(where, table, _OF_TOKENS[2:], "a model without input_price or output_price")
     return []

@@ -22,6 +22,7 @@ from tenuto.bootstrap.opening import (
     make_folder,
     open_records,
     refuse_missing,
+    release_calls,
     warn_of_little_space,
 )
 from tenuto.bootstrap.process import (
@@ -80,6 +81,8 @@ def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) ->
     warn_of_little_space(settings.folder)
     with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S)) as database:
         StoreWatch(settings, database, open_beside(settings, database))
+        if settings.database.startswith("sqlite:") and processes_of(settings, 1) == 1:
+            release_calls(database)
     stopped = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     bring_weights(settings)
     signal.signal(signal.SIGTERM, stopped)

@@ -1,22 +1,24 @@
 """What a priced stream costs that ends early: what its caller or our limits end is charged."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 
-from servers.upstream import UpstreamServer
+from servers.upstream import PRIVATE, THOUGHTS, UpstreamServer
 from servers.world import World
 from tenuto.accounts.restrictions import Caller
 from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.messages import Message
 from tenuto.catalog import rules
-from tenuto.chat import chats as chats_module
+from tenuto.chat import runs
 from tenuto.chat import upstream as upstream_module
-from tenuto.chat.answers import Piece
+from tenuto.chat.answers import FRAME_TOKENS, Piece, tokens_of
 from tenuto.chat.calls import Calls
 from tenuto.chat.chats import Chats, make_engines
 from tenuto.chat.meter import Meter
@@ -53,34 +55,80 @@ class Bench:
     world: World
     server: UpstreamServer
     caller: Caller
+    when_left: Literal["finish", "stop"] = "finish"
 
     def stream(self, text: str, read: Read, *, timeout_s: int = 60, **fields: Any) -> int:
         """What a stream cost that `read` has read, in micros."""
-        there = UpstreamSettings(self.server.url, input_price_micros=2_000_000, output_price_micros=8_000_000)
-        settings = Settings(Path(), models={MODEL: ModelSettings(upstream=there)}, chat_timeout_s=timeout_s)
-        models = {MODEL: rules.models(settings)[MODEL]}
-        request = ChatRequest(model=MODEL, messages=(Message("user", text),), stream=True, **fields)
 
-        async def scenario() -> None:
-            meter = Meter(self.world.database, self.world.ids, lambda: self.world.now_ms)
-            calls = Calls(self.world.database, self.world.ids, lambda: self.world.now_ms, meter)
-            chats = Chats(make_engines(models, settings, {}), models, settings, calls)
+        async def scenario(chats: Chats, request: ChatRequest) -> None:
             pieces = chats.stream(self.caller, request, None)
             try:
                 await read(pieces)
             finally:
                 await pieces.aclose()
+                self.server.seen.gate.set()
+
+        return self.run(text, scenario, timeout_s=timeout_s, stream=True, **fields)
+
+    def run(
+        self,
+        text: str,
+        scenario: Callable[[Chats, ChatRequest], Awaitable[None]],
+        *,
+        timeout_s: int = 60,
+        connections: int = 64,
+        **fields: Any,
+    ) -> int:
+        """What calls cost, in micros, once the service has stopped."""
+        there = UpstreamSettings(
+            self.server.url,
+            connections=connections,
+            input_price_micros=2_000_000,
+            output_price_micros=8_000_000,
+            when_left=self.when_left,
+        )
+        settings = Settings(Path(), models={MODEL: ModelSettings(upstream=there)}, chat_timeout_s=timeout_s)
+        models = {MODEL: rules.models(settings)[MODEL]}
+        request = ChatRequest(model=MODEL, messages=(Message("user", text),), **fields)
+
+        async def whole() -> None:
+            meter = Meter(self.world.database, self.world.ids, lambda: self.world.now_ms)
+            calls = Calls(self.world.database, self.world.ids, lambda: self.world.now_ms, meter)
+            chats = Chats(make_engines(models, settings, {}), models, settings, calls)
+            try:
+                await scenario(chats, request)
+            finally:
                 await chats.close()
 
-        asyncio.run(scenario())
+        before_micros, _ = self.world.balance(self.caller.account_id)
+        asyncio.run(whole())
         balance_micros, held_micros = self.world.balance(self.caller.account_id)
         assert 0 == held_micros
-        return CREDIT_MICROS - balance_micros
+        return before_micros - balance_micros
+
+    async def asked(self, count: int = 1) -> None:
+        """Wait until the server was asked this often."""
+        await until(lambda: len(self.server.seen.bodies) >= count)
+
+    async def unheld(self) -> None:
+        """Wait until nothing of the caller's is held."""
+        await until(lambda: not self.world.balance(self.caller.account_id)[1])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture
 def bench(world: World, server: UpstreamServer) -> Bench:
     return Bench(world, server, world.caller(credit_micros=CREDIT_MICROS))
+
+
+def bound(text: str, answer: str) -> int:
+    """The most that an answer can have cost of which this came, in micros: a token for each byte."""
+    return (len(text) + 2 * FRAME_TOKENS) * 2 + len(answer) * 8
 
 
 async def read_on(pieces: AsyncGenerator[Piece, None]) -> None:
@@ -90,24 +138,130 @@ async def read_on(pieces: AsyncGenerator[Piece, None]) -> None:
             pass
 
 
-def test_a_slow_reader_pays_for_what_it_was_given(bench: Bench) -> None:
-    """The answer is here as a whole, and its caller takes one piece: it is charged before upkeep releases
-    the hold, and nothing more is given (P3)."""
+async def read_words(pieces: AsyncGenerator[Piece, None]) -> None:
+    """The whole text, but not the end."""
+    assert ["one", " two"] == [(await anext(pieces)).text for _ in range(2)]
+
+
+async def leave(reading: Coroutine[Any, Any, Any]) -> Callable[[], Awaitable[None]]:
+    """Begin to wait for an answer; the result stops waiting, as the API does for a caller who is gone."""
+    task = asyncio.ensure_future(reading)
+    for _ in range(10):  # It waits for its place, or for the upstream.
+        await asyncio.sleep(0)
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.wait((task,))
+
+    return stop
+
+
+def test_who_leaves_at_the_last_word_pays_what_the_upstream_counts(bench: Bench) -> None:
+    """Reading goes on to the end: what the model reasoned is charged as to everybody else (P3)."""
+    assert 5 * 2 + (2 + THOUGHTS) * 8 == bench.stream("[up:think]", read_words)
+
+
+def test_who_leaves_before_the_first_word_pays_what_the_upstream_counts(bench: Bench) -> None:
+    """The upstream was asked, so it works, and charges the operator (P3)."""
+
+    async def read(pieces: AsyncGenerator[Piece, None]) -> None:
+        stop = await leave(anext(pieces))
+        await bench.asked()
+        await stop()
+
+    assert 5 * 2 + 2 * 8 == bench.stream("[up:gate]", read)
+
+
+def test_a_whole_answer_is_charged_whoever_waits_for_it(bench: Bench) -> None:
+    """Its caller leaves while the model works on it; who leaves before it was asked pays nothing (P3)."""
+
+    async def scenario(chats: Chats, request: ChatRequest) -> None:
+        stop = await leave(chats.complete(bench.caller, request, None))
+        await bench.asked()
+        stop_waiting = await leave(chats.complete(bench.caller, request, None))
+        await stop_waiting()
+        await stop()
+        bench.server.seen.gate.set()
+
+    assert 5 * 2 + 2 * 8 == bench.run("[up:gate]", scenario, connections=1)
+    assert 1 == len(bench.server.seen.bodies)
+
+
+def test_who_leaves_keeps_the_place(bench: Bench) -> None:
+    """A caller cannot have more calls at the upstream by leaving them: the next one waits for its end."""
+
+    async def scenario(chats: Chats, request: ChatRequest) -> None:
+        for number in range(3):
+            stop = await leave(chats.complete(bench.caller, request, None))
+            if number == 0:
+                await bench.asked()
+                await stop()
+        bench.server.seen.gate.set()
+        await bench.asked(3)
+        await bench.unheld()
+
+    assert 3 * (5 * 2 + 2 * 8) == bench.run("[up:gate]", scenario, connections=1)
+    assert 1 == bench.server.seen.most_at_once
+
+
+def test_where_no_count_comes_who_left_pays_the_most(bench: Bench) -> None:
+    """The upstream breaks off after its caller has left: each byte that came counts, also of what it
+    reasoned. Of who stays, a break costs nothing (P3)."""
+    thoughts = PRIVATE * THOUGHTS
+
+    assert bound("[up:ponder]", thoughts + "one two") == bench.stream("[up:ponder]", read_words)
+    assert 0 == bench.stream("[up:ponder]", read_on)
+
+
+def test_a_server_that_stops_is_left(bench: Bench) -> None:
+    """`when_left = "stop"`: its connection is closed, and what came until then is charged as the most."""
+    bench.when_left = "stop"
+    charge_micros = bench.stream("[up:endless]", read_words)
+
+    assert bound("[up:endless]", "one two") <= charge_micros
+    assert bench.server.seen.gone.wait(60)
+
+
+def test_a_service_that_stops_charges_who_has_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not wait for an answer without end; whoever it cuts off itself pays nothing."""
+    monkeypatch.setattr(runs, "FINISH_S", 0.1)
+
+    async def cut(chats: Chats, request: ChatRequest) -> None:
+        async with aclosing(chats.stream(bench.caller, request, None)) as pieces:
+            await read_words(pieces)
+            chats.stop()
+
+    assert 0 == bench.run("[up:endless]", cut, stream=True)
+    assert bound("[up:endless]", "one two") <= bench.stream("[up:endless]", read_words)
+
+
+def test_a_slow_reader_gets_what_it_pays_for(bench: Bench) -> None:
+    """The answer waits here as a whole: it is charged by the upstream's count, and can be read (P3)."""
 
     async def read(pieces: AsyncGenerator[Piece, None]) -> None:
         assert "one" == (await anext(pieces)).text
-        async with asyncio.timeout(10):
-            while bench.world.balance(bench.caller.account_id)[1]:
-                await asyncio.sleep(0.02)
-        with pytest.raises(ModelUnavailable):
-            await anext(pieces)
+        await bench.unheld()
+        assert [" two", ""] == [piece.text async for piece in pieces]
 
-    assert 4 * 2 + 1 * 8 == bench.stream("Hold the note.", read, timeout_s=1)
+    assert 5 * 2 + 2 * 8 == bench.stream("Hold the note.", read)
+
+
+def test_who_holds_up_an_upstream_pays_the_most(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too much is unread, so the model has to wait, until upkeep would release the hold (P3)."""
+    monkeypatch.setattr(runs, "BACKLOG", 4)
+
+    async def read(pieces: AsyncGenerator[Piece, None]) -> None:
+        await read_words(pieces)
+        await bench.unheld()
+        assert ["more "] * 5 == [piece.text for piece in [await anext(pieces) for _ in range(5)]]
+        await read_on(pieces)
+
+    assert bound("[up:endless]", "one two" + "more " * 5) == bench.stream("[up:endless]", read, timeout_s=1)
 
 
 def test_an_answer_that_takes_too_long_costs_what_was_given(bench: Bench) -> None:
     """The limit is ours, and who asks for a long answer knows it."""
-    assert bench.stream("[up:endless]", read_on, timeout_s=1) >= 3 * 2 + 5 * 8
+    assert bench.stream("[up:endless]", read_on, timeout_s=1) >= 6 * 2 + 5 * 8
 
 
 def test_an_answer_that_is_too_long_costs_what_was_given(
@@ -122,20 +276,40 @@ def test_an_answer_that_is_too_long_costs_what_was_given(
 
     assert 5 * 2 + 2 * 8 == bench.stream("Hold the note.", read, logprobs=True, top_logprobs=1)
     assert ["one", " two", ""] == whole
-    before = 5 * 2 + 2 * 8
-    assert before + 3 * 2 + 3 * 8 == bench.stream("[up:endless]", read_on)
+    assert 6 * 2 + 3 * 8 == bench.stream("[up:endless]", read_on)
 
 
-@pytest.mark.parametrize(("pause_s", "charge_micros"), [(0.0, 0), (0.3, 3 * 2 + 2 * 8)])
-def test_who_holds_up_an_upstream_until_it_breaks_off_pays(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, pause_s: float, charge_micros: int
-) -> None:
-    """A server closes a connection that takes nothing; where nobody held it up, a break costs nothing."""
-    monkeypatch.setattr(chats_module, "HELD_UP_S", 0.2)
+def test_dense_text_is_not_estimated_as_prose() -> None:
+    """A digit or a sign is a token, as is a word of up to four letters; each piece is at least one."""
+    assert [3, 8, 4, 6] == [tokens_of(text) for text in ("Hold the note", '{"a": 12}', "京都京都", "🦄🦄")]
+    assert [1, 0, 2] == [piece.tokens for piece in (Piece(" "), Piece(), Piece("one", hidden=" two"))]
 
-    async def read(pieces: AsyncGenerator[Piece, None]) -> None:
-        await anext(pieces)
-        await asyncio.sleep(pause_s)
-        await read_on(pieces)
 
-    assert charge_micros == bench.stream("[up:broken]", read)
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        (
+            [{"prompt_tokens": 9, "completion_tokens": 1}, {"prompt_tokens": 0, "completion_tokens": 7}],
+            (9, 7),
+        ),
+        ([None, {"prompt_tokens": 9, "completion_tokens": 7, "total_tokens": 46}], (9, 37)),
+        ([{"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}], None),
+        ([{"prompt_tokens": -1, "completion_tokens": 7}], None),
+        ([{"completion_tokens": 7}], None),
+        ([{"prompt_tokens": 2**40, "completion_tokens": 7}], None),
+        ([{"prompt_tokens": 9, "completion_tokens": 7, "total_tokens": 2**40}], (9, 7)),
+        (["many"], None),
+    ],
+)
+def test_usage_in_a_stream_is_read_wherever_it_is(reports: list[Any], expected: Any) -> None:
+    """In a chunk with text or without, once or growing, with reasoning in the total alone; what cannot be a
+    count is no report, and the answer goes on."""
+    events = upstream_module.Events(100, ChatRequest(model=MODEL, messages=()))
+    chunks = [{"choices": [{"delta": {"content": "x"}}], "usage": one} for one in reports]
+    pieces: list[Piece] = []
+    for chunk in [*chunks, {"choices": [{"finish_reason": "stop"}]}]:
+        pieces += events.add(b"data: " + msgspec.json.encode(chunk) + b"\n\n")
+    pieces += events.add(b"data: [DONE]\n") or events.last()
+    usage = events.last()[-1].usage
+
+    assert expected == (usage and (usage.prompt_tokens, usage.completion_tokens))

@@ -251,6 +251,43 @@ def test_a_model_refuses_by_name_what_it_does_not_take(
     assert before == len(upstream.seen.bodies)
 
 
+def test_no_address_reaches_an_upstream(visitor: Caller, upstream: UpstreamServer) -> None:
+    """Of a picture in either format, of a schema, of a tool, a file or a recording: refused by name."""
+    before = len(upstream.seen.bodies)
+    address = "http://169.254.169.254/latest/meta-data/"
+    tool = {"type": "mcp", "server_label": "x", "server_url": address}
+    schema = {"type": "json_schema", "name": "x", "schema": {"$ref": address}}
+
+    def asked(path: str, **fields: Any) -> list[str]:
+        headers = {"Content-Type": "application/json"}
+        content = json.dumps({"model": THERE} | fields).encode()
+        answer = visitor.request("POST", f"/v1/{path}", headers=headers, content=content)
+        return [param for param, _ in faults(answer)]
+
+    def chat(part: Any, role: str = "user") -> list[str]:
+        return asked("chat/completions", messages=[{"role": role, "content": [part]}])
+
+    def response(part: Any) -> list[str]:
+        return asked("responses", input=[{"role": "user", "content": [part]}])
+
+    picture = {"type": "image_url", "image_url": {"url": address}}
+    assert ["messages[0].content[0].image_url.url"] * 2 == chat(picture) + chat(picture, "system")
+    assert "messages[0].content[0].type" in chat({"type": "input_audio", "input_audio": {"data": address}})
+    assert "messages[0].content[0].type" in chat({"type": "file", "file": {"file_data": address}})
+    assert ["tools[0].type"] == asked(
+        "chat/completions", messages=[{"role": "user", "content": "x"}], tools=[tool]
+    )[-1:]
+    for url in (address, {"url": address}):
+        assert any(
+            param.startswith("input[0].content[0]")
+            for param in response({"type": "input_image", "image_url": url})
+        )
+    assert response({"type": "input_file", "file_url": address})
+    assert ["tools"] == asked("responses", input="x", tools=[tool])
+    assert ["text.format.schema"] == asked("responses", input="x", text={"format": schema})
+    assert before == len(upstream.seen.bodies)
+
+
 def test_the_catalog_says_what_a_model_takes(visitor: Caller) -> None:
     """Fields that a model takes are among those that it honours; pictures are `image_url`."""
     listed = {entry["id"]: entry["honoured_parameters"] for entry in visitor.get("/v1/models").json()["data"]}

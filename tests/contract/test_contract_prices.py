@@ -1,6 +1,7 @@
 """Chats and embeddings that have a price: what is held, charged and released, and where it is shown."""
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from servers.callers import Caller, Operator, error_code
 from servers.chats import PRICED, PRICED_VECTORS, THERE, body, events, post, said
 from servers.processes import until
 from servers.speed import HANG_S
-from servers.upstream import UpstreamServer
+from servers.upstream import THOUGHTS, UpstreamServer
 from tenuto.jobs import audit
 
 CREDIT = "1"
@@ -156,40 +157,90 @@ def test_a_stream_that_the_upstream_cuts_costs_nothing(chatting: Operator, payer
     assert (1, 1, "0.000000") == (line["chats"], line["estimated_chats"], line["charged"])
 
 
-def test_a_stream_that_its_caller_leaves_costs_what_was_sent(chatting: Operator, payer: Caller) -> None:
-    """Estimated, for the upstream had not counted yet; never more than was held."""
-    value = body("[up:endless]", model=PRICED, stream=True)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+def test_leaving_at_the_last_word_saves_nothing(
+    chatting: Operator, payer: Caller, upstream: UpstreamServer, path: str
+) -> None:
+    """The stream is read to its end without its caller, and costs what the upstream counts, reasoning too."""
+    upstream.seen.gate.clear()
+    value = {"input": "[up:think]"} if path == "/v1/responses" else body("[up:think]")
     headers = {"Authorization": f"Bearer {payer.key}"}
-    url = f"{chatting.service.url}/v1/chat/completions"
-    with httpx2.Client() as client, client.stream("POST", url, json=value, headers=headers) as answer:
-        seen = 0
-        for line in answer.iter_lines():
-            seen += "more" in line
-            if seen == 5:
-                break
+    with (
+        httpx2.Client() as client,
+        client.stream(
+            "POST",
+            chatting.service.url + path,
+            json=value | {"model": PRICED, "stream": True},
+            headers=headers,
+        ) as answer,
+    ):
+        assert next(line for line in answer.iter_lines() if " two" in line)
+    upstream.seen.gate.set()
     left = settled(chatting, payer)
     [line] = payer.get("/v1/usage").json()["data"]
-    expected = line["prompt_tokens"] * 2 + line["completion_tokens"] * 8
 
-    assert 3 == line["prompt_tokens"]
-    assert line["completion_tokens"] >= 5
-    assert CREDIT_MICROS - expected == left
-    assert (1, f"0.{expected:06d}") == (line["estimated_chats"], line["charged"])
+    assert CREDIT_MICROS - left == 5 * 2 + (2 + THOUGHTS) * 8
+    assert (1, 0) == (line["chats"], line["estimated_chats"])
 
 
-def test_who_leaves_before_a_whole_answer_pays_nothing(
-    chatting: Operator, payer: Caller, upstream: UpstreamServer
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("/v1/chat/completions", body("[up:gate]", model=PRICED)),
+        ("/v1/chat/completions", body("[up:gate]", model=PRICED, stream=True)),
+        ("/v1/responses", {"model": PRICED, "input": "[up:gate]"}),
+        ("/v1/responses", {"model": PRICED, "input": "[up:gate]", "stream": True}),
+        ("/v1/embeddings", {"model": PRICED_VECTORS, "input": "[up:gate]"}),
+    ],
+)
+def test_who_leaves_before_the_answer_pays_for_it(
+    chatting: Operator, payer: Caller, upstream: UpstreamServer, path: str, value: Any
 ) -> None:
-    """The upstream is left, too, and the hold released."""
+    """The upstream was asked, and charges the operator. Its key stays taken while the call is read on."""
     upstream.seen.gate.clear()
-    headers = {"Authorization": f"Bearer {payer.key}"}
-    url = f"{chatting.service.url}/v1/chat/completions"
-    with httpx2.Client(timeout=0.5) as client, pytest.raises(httpx2.TimeoutException):
-        client.post(url, json=body("[up:gate]", model=PRICED), headers=headers)
+    before = len(upstream.seen.bodies)
+    headers = {"Authorization": f"Bearer {payer.key}", "Idempotency-Key": "mine"}
+
+    def ask(timeout_s: float) -> httpx2.Response:
+        with httpx2.Client(timeout=timeout_s, base_url=chatting.service.url) as client:
+            return client.post(path, json=value, headers=headers)
+
+    with pytest.raises(httpx2.TimeoutException):
+        ask(0.5)
+    until(lambda: len(upstream.seen.bodies) > before, 20, "the upstream is asked")
+    while_open = ask(60)
+    upstream.seen.gate.set()
     left = settled(chatting, payer)
+    later = ask(60)
+
+    assert CREDIT_MICROS - left == (2 if path == "/v1/embeddings" else CHARGE_MICROS)
+    assert [(409, "true"), (409, "false")] == [
+        (each.status_code, each.headers["x-should-retry"]) for each in (while_open, later)
+    ]
+    assert before + 1 == len(upstream.seen.bodies)
+
+
+@pytest.mark.parametrize("protocol", ["HTTP/1.1", "HTTP/1.0"])
+def test_half_closing_saves_nothing(
+    chatting: Operator, payer: Caller, upstream: UpstreamServer, protocol: str
+) -> None:
+    """Whoever closes its side has left, whatever it could still read."""
+    content = json.dumps(body("[up:gate]", model=PRICED)).encode()
+    head = (
+        f"POST /v1/chat/completions {protocol}\r\nHost: x\r\nAuthorization: Bearer {payer.key}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    upstream.seen.gate.clear()
+    before = len(upstream.seen.bodies)
+    with socket.create_connection(("127.0.0.1", chatting.service.port), timeout=60) as client:
+        client.sendall(head.encode() + content)
+        until(lambda: len(upstream.seen.bodies) > before, 20, "the upstream is asked")
+        client.shutdown(socket.SHUT_WR)
+        answer = client.recv(1 << 16)
     upstream.seen.gate.set()
 
-    assert CREDIT_MICROS == left
+    assert b" 400 " in answer.partition(b"\r\n")[0]
+    assert CHARGE_MICROS == CREDIT_MICROS - settled(chatting, payer)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import pytest
 from tenuto.bodies import chat
 from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.messages import Image, Message
+from tenuto.catalog.rules import models
+from tenuto.config import ModelSettings, Settings, UpstreamSettings
 
 MESSAGES = [{"role": "user", "content": "Hello."}]
 
@@ -120,7 +122,7 @@ def test_an_answer_can_be_sent_back_as_openai_packages_give_it() -> None:
 def test_null_counts_as_left_out_in_every_object_of_a_chat() -> None:
     """In tools, schemas, pictures and calls; only within a JSON Schema it is a value of its own."""
     schema = {"name": "a", "schema": {"default": None}}
-    image = {"type": "image_url", "image_url": {"url": "https://host/a.png"}}
+    image = {"type": "image_url", "image_url": {"url": "data:image/webp;base64,AAAA"}}
     bare = {"name": "c", "parameters": {"default": None}}
     sent = body(
         messages=[{"role": "user", "content": [{"type": "text", "text": "x"}, image]}],
@@ -287,6 +289,87 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
 def test_what_is_wrong_is_named(sent: dict[str, Any], expected: list[tuple[str, str]]) -> None:
     """Ranges, types, unsupported and private fields: each is refused by name (R192–R194, R199)."""
     assert expected == faults(body(**sent))
+
+
+def pictured(url: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": url}}]
+    return body(messages=[{"role": "tool", "tool_call_id": "1", "content": content}])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://host/a.png",
+        "HTTPS://10.0.0.1:8000/v1?a=b",
+        "http://169.254.169.254/latest/meta-data/",
+        "HTTP://10.0.0.1/",
+        "//host/a.png",
+        "https:///a.png",
+        "https://host",
+        "https://me@host/a.png",
+        "https://host\\@other/a.png",
+        " https://host/a.png",
+        "https://host/a.png\u0000",
+        "https://host/\ndata:image/png;base64,AAAA",
+        "file:///etc/passwd",
+        "data:image/svg+xml;base64,AAAA",
+        "data:text/html;base64,AAAA",
+        "data:image/png,AAAA",
+        "data:image/png;base64,",
+        "data:image/png;base64,AAAA http://host/",
+        "data:image/png;base64,http://host/",
+    ],
+)
+def test_a_picture_is_no_address(url: str) -> None:
+    """Its server would open it from within the operator's network; SVG can name addresses itself. The
+    refusal says what is expected."""
+    request, found = chat.check(pictured(url))
+
+    assert (None, ["messages[0].content[1].image_url.url"]) == (request, [fault.param for fault in found])
+    assert "data:image/png;base64, with the picture" in found[0].message
+
+
+def test_addresses_of_pictures_are_the_operators_choice() -> None:
+    """`https:` alone, and of a host; its picture beside it is none the worse."""
+    there = UpstreamSettings("https://there/v1", image_addresses=True)
+    settings = Settings(Path(), models={"a/b": ModelSettings(upstream=there)})
+    takes = models(settings)["a/b"].takes
+    taken = [
+        "https://host/a.png?b=c%20#d",
+        "https://host",
+        "HTTPS://host:8000/",
+        "data:image/JPEG;base64,AA==",
+    ]
+    refused = [
+        "http://host/a.png",
+        "https:///a.png",
+        "https://me@host/",
+        "https://host/a b",
+        "https://host\\a",
+    ]
+
+    assert [[]] * len(taken) == [chat.check(pictured(url), takes)[1] for url in taken]
+    assert [1] * len(refused) == [len(chat.check(pictured(url), takes)[1]) for url in refused]
+
+
+@pytest.mark.parametrize("name", ["$ref", "$dynamicRef", "$recursiveRef"])
+def test_a_schema_refers_only_to_itself(name: str) -> None:
+    """Some servers open what a schema refers to. A property of this name, `$id` and `$schema` are none."""
+
+    def sent(reference: Any) -> dict[str, Any]:
+        inner = {"properties": {name: {}, "b": {name: reference}}}
+        schema = {"$schema": "https://json-schema.org/schema", "$id": "https://a", "anyOf": [inner]}
+        return body(
+            tools=[{"type": "function", "function": {"name": "f", "parameters": schema}}],
+            response_format={"type": "json_schema", "json_schema": {"name": "a", "schema": schema}},
+        )
+
+    for address in ("http://10.0.0.1/", "https://host/a.json", "file:///etc/passwd", "a.json"):
+        assert [
+            ("response_format.json_schema.schema", "not_allowed"),
+            ("tools[0].function.parameters", "not_allowed"),
+        ] == faults(sent(address))
+    assert read(sent("#/$defs/a"))
 
 
 def test_all_faults_are_named_at_once() -> None:

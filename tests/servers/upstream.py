@@ -46,6 +46,8 @@ LOGPROBS = {
     "refusal": None,
 }
 """What is said of tokens to who asks."""
+THOUGHTS = 20
+"""How many pieces of reasoning `[up:think]` sends before its words; `[up:ponder]` breaks off after both."""
 _CHOICE = re.compile(r"\[up:(\w+)(?:=([0-9.]+))?\]")
 
 
@@ -58,7 +60,10 @@ class Seen:
     paths: list[str] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
     gate: threading.Event = field(default_factory=threading.Event)
-    """What `[up:gate]` waits for."""
+    """What `[up:gate]` waits for, and `[up:think]` and `[up:ponder]` after their words."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    running: int = 0
+    most_at_once: int = 0
 
 
 class UpstreamServer:
@@ -103,6 +108,9 @@ class _Handler(BaseHTTPRequestHandler):
         text = _said(body)
         found = _CHOICE.match(text)
         name, number = (found[1], float(found[2] or 0)) if found else ("", 0.0)
+        with self.records.lock:
+            self.records.running += 1
+            self.records.most_at_once = max(self.records.most_at_once, self.records.running)
         try:
             if self._misbehave(name, number):
                 return
@@ -112,6 +120,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self._say(text, name, number, streamed=body.get("stream") is True)
         except (BrokenPipeError, ConnectionResetError):
             self.records.gone.set()
+        finally:
+            with self.records.lock:
+                self.records.running -= 1
 
     def _misbehave(self, name: str, number: float) -> bool:
         if name == "status":
@@ -149,7 +160,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(200, answer)
 
     def _say(self, text: str, name: str, number: float, *, streamed: bool) -> None:
-        usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7, PRIVATE: 1}
+        thoughts = THOUGHTS if name in ("think", "ponder") else 0
+        usage: Any = {
+            "prompt_tokens": 5,
+            "completion_tokens": 2 + thoughts,
+            "total_tokens": 7 + thoughts,
+            PRIVATE: 1,
+        }
         about = {"id": PRIVATE, "system_fingerprint": PRIVATE, "created": 1, "model": PRIVATE, PRIVATE: True}
         asked = json.loads(self.asked)
         if not streamed:
@@ -171,8 +188,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         self._event(about | {"choices": [{"index": 0, "delta": {"role": "assistant", PRIVATE: 1}}]})
-        for part in {"tools": CALL_DELTAS, "unnumbered": UNNUMBERED_DELTAS}.get(name, ()):
-            self._event(about | {"choices": [{"index": 0, "delta": {"tool_calls": [part | {PRIVATE: 1}]}}]})
+        calls = {"tools": CALL_DELTAS, "unnumbered": UNNUMBERED_DELTAS}.get(name, ())
+        first: list[Any] = [{"reasoning_content": PRIVATE}] * thoughts
+        for delta in first + [{"tool_calls": [part | {PRIVATE: 1}]} for part in calls]:
+            self._event(about | {"choices": [{"index": 0, "delta": delta}]})
         for word in () if name in ("tools", "unnumbered", "refuse") else ("one", " two"):
             time.sleep(number if name == "slow" else 0)
             for index in range(asked.get("n", 1)):
@@ -183,7 +202,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._event(about | {"choices": [choice]})
         for word in REFUSAL if name in ("refuse", "doubt") else ():
             self._event(about | {"choices": [{"index": 0, "delta": {"refusal": word}}]})
-        if name in ("broken", "lost"):
+        self.records.gate.wait(120 if thoughts else 0)
+        if name in ("broken", "lost", "ponder"):
             return
         while name == "endless":
             time.sleep(0.02)

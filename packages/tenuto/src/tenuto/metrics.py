@@ -31,6 +31,7 @@ ERRORS = (
     "blob.not_removed",
     "blob.not_stored",
     "chat.engine_failed",
+    "chat.failed",
     "chat.host_lost",
     "call.failed",
     "chat_usage.forgotten",

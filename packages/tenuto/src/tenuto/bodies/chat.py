@@ -36,9 +36,10 @@ from tenuto.bodies.messages import (
     Only,
     Schema,
     ToolChoice,
+    addresses,
     without_nulls,
 )
-from tenuto.config import CHAT_FEATURES
+from tenuto.config import CHAT_FEATURES, IMAGE_ADDRESSES
 from tenuto.errors import Fault
 
 MAX_TOKENS = 10_000_000
@@ -222,6 +223,8 @@ def check(body: Any, takes: Collection[str] = CHAT_FEATURES) -> tuple[ChatReques
         for param, feature in _needed(values)
         if feature not in takes
     )
+    if IMAGE_ADDRESSES not in takes:
+        faults.extend(addresses(values.get("messages", ())))
     if faults:
         return None, faults
     options = values.get("stream_options", {})

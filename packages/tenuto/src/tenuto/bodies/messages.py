@@ -4,7 +4,7 @@ Nothing here knows which models there are, or what each of them accepts.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,14 +34,25 @@ MAX_TEXT_CHARACTERS = 1 << 30
 """For a part of a message and for a tool call: in effect only the whole body is limited."""
 _OF_ANSWERS = frozenset({"annotations", "audio", "function_call"})
 """Fields that OpenAI's packages give an answer's message; sent back with the conversation, they are empty."""
-_IMAGE_URL = re.compile(r"(https?://|data:image/[a-z0-9.+-]{1,64};base64,)\S", re.IGNORECASE)
+# SVG is not among them: it can name addresses, which its reader would open.
+_PICTURE = re.compile(
+    r"data:image/(png|jpe?g|gif|webp|bmp|tiff|avif|hei[cf]);base64,[A-Za-z0-9+/]+={0,2}\Z", re.IGNORECASE
+)
+_ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?([/?][!-\[\]-~]{0,4096})?\Z", re.IGNORECASE)
+_EXPECTED = "data:image/png;base64, with the picture in base64 (or jpeg, gif, webp)"
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A picture in a message: its address, or itself as a `data:` URL. The model's server reads it."""
+    """A picture in a message: itself as a `data:` URL, or its address. The model's server reads it."""
 
     url: str
     detail: str | None = None
+
+    @property
+    def is_address(self) -> bool:
+        """Whether it is elsewhere."""
+        return self.url[:5].lower() != "data:"
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -118,12 +129,33 @@ class Object:
 
 
 class Schema:
-    """A JSON Schema, which its consumer validates: here, any object."""
+    """A JSON Schema, which its consumer validates: here, any object that refers only to itself. Some
+    consumers open what a reference names, from within their own network.
+    """
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not dict:
             faults.append(wrong_type(param, value, "an object, a JSON Schema"))
+            return value
+        reference = _reference(value)
+        if reference is not None:
+            message = f'refers to "{short(reference)}"; a reference within the schema is expected: #/$defs/…'
+            faults.append(Fault(param, "not_allowed", message))
         return value
+
+
+def _reference(schema: dict[str, Any]) -> str | None:
+    """A reference to something outside of the schema, if it has any."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        one = waiting.pop()
+        if type(one) is dict:
+            for name in _REFERENCES:
+                reference = one.get(name)
+                if type(reference) is str and not reference.startswith("#"):
+                    return reference
+        waiting += one.values() if type(one) is dict else one if type(one) is list else ()
+    return None
 
 
 class Nullable:
@@ -157,15 +189,31 @@ class ToolChoice:
 
 
 class _ImageUrl:
-    """A web address or the picture itself: anything else would name something on the upstream's side."""
+    """The picture itself, or an `https:` address: anything else would name something on the upstream's side.
+    Whether a model takes addresses is checked by `chat.check`.
+    """
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not str:
             faults.append(wrong_type(param, value, "a string"))
-        elif _IMAGE_URL.match(value) is None:
-            message = f'is "{short(value)}"; an https: address or a data:image/…;base64, URL is expected'
-            faults.append(Fault(param, "not_allowed", message))
+        elif not _PICTURE.match(value) and not _ADDRESS.match(value):
+            faults.append(Fault(param, "not_allowed", f'is "{short(value)}"; {_EXPECTED} is expected'))
         return value
+
+
+def addresses(messages: Sequence[Message]) -> list[Fault]:
+    """A fault for each picture that is an address, for a model that takes none."""
+    return [
+        Fault(
+            f"messages[{number}].content[{index}].image_url.url",
+            "not_allowed",
+            f"is an address, and this model takes none; {_EXPECTED} is expected",
+        )
+        for number, message in enumerate(messages)
+        if message.images
+        for index, part in enumerate(message.content or ())
+        if isinstance(part, Image) and part.is_address
+    ]
 
 
 class _Part:

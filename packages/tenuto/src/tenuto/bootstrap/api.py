@@ -111,6 +111,7 @@ def serve_api(
         end_within(end_s)
         service.long_polls.stop()
         service.live_events.stop()
+        service.chats.stop()
 
     database = open_records(
         settings,

@@ -5,12 +5,14 @@ import shlex
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 from tenuto import failpoints
 from tenuto.accounts import operations as accounts
 from tenuto.backup.restore import refuse_unfinished
+from tenuto.billing import calls
 from tenuto.blobs.blob import BlobStore
 from tenuto.blobs.opening import open_store
 from tenuto.blobs.reasons import reason
@@ -122,6 +124,17 @@ def install_voices(database: Database, blobs: BlobStore) -> None:
     failpoints.hit("install.after_bytes")
     now_ms = clock()
     database.write(lambda tx: builtin.install(tx, voices, recordings, now_ms=now_ms))
+
+
+def release_calls(database: Database) -> None:
+    """Release what calls hold whose process is gone. Whoever calls this is the only process there is."""
+    ids, now_ms = Ids(clock), clock()
+    for call in database.read(calls.open_calls):
+        release = partial(calls.release, ids=ids, call_id=call.id, now_ms=now_ms)
+        # What cannot be released now is left to upkeep: it must not keep the service from starting.
+        with suppress(Exception):
+            database.write(release)
+            log().warning("call.released", call_id=call.id)
 
 
 def is_first_run(database: Database) -> bool:

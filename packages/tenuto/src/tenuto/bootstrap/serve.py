@@ -23,6 +23,7 @@ from tenuto.bootstrap.opening import (
     make_folder,
     open_records,
     refuse_missing,
+    release_calls,
     warn_of_little_space,
 )
 from tenuto.bootstrap.process import (
@@ -85,6 +86,8 @@ def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) ->
     waiting = partial(answering, settings, Ids(clock))
     with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, waiting=waiting)) as database:
         StoreWatch(settings, database, open_beside(settings, database))
+        if settings.database.startswith("sqlite:") and processes_of(settings, 1) == 1:
+            release_calls(database)
     stopped = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     bring_weights(settings)
     signal.signal(signal.SIGTERM, stopped)

@@ -7,7 +7,7 @@ from tenuto.bodies.chat import NEEDS
 from tenuto.catalog import adapters
 from tenuto.catalog.additions import additions
 from tenuto.catalog.kinds import CHAT, EMBEDDING, INTERFACES, is_known, kinds
-from tenuto.config import ModelSettings, OwnPrice, Price, Settings, UpstreamSettings
+from tenuto.config import IMAGE_ADDRESSES, ModelSettings, OwnPrice, Price, Settings, UpstreamSettings
 from tenuto.engines.registry import CHAT_HONOURED, ENTRIES, EngineEntry
 from tenuto.engines.registry import entries as known
 from tenuto.errors import SettingsInvalid
@@ -40,7 +40,10 @@ class Model(Struct, frozen=True):
     @property
     def takes(self) -> tuple[str, ...]:
         """What a chat may ask of it besides text."""
-        return () if self.upstream is None else self.upstream.takes
+        if self.upstream is None:
+            return ()
+        more = (IMAGE_ADDRESSES,) if self.upstream.image_addresses else ()
+        return (*self.upstream.takes, *more)
 
 
 def models(settings: Settings) -> dict[str, Model]:

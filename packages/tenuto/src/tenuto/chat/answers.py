@@ -3,6 +3,7 @@
 Nothing here knows HTTP, processes or upstreams.
 """
 
+import re
 from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any, Protocol
 
@@ -19,7 +20,9 @@ MOST_IMAGE_TOKENS = 4096
 """The most tokens of a picture, for holds."""
 FRAME_TOKENS = 16
 """The most tokens that a model's template adds to each message, and to the conversation."""
-Count = Annotated[int, msgspec.Meta(ge=0, lt=2**40)]
+_TOKEN = re.compile(r"[A-Za-z]{1,4}|[^\sA-Za-z]|\s{2,8}|\n")
+MOST_COUNTED = 2**40
+Count = Annotated[int, msgspec.Meta(ge=0, lt=MOST_COUNTED)]
 """A number in an answer; sums of millions fit the 64 bits of the database."""
 
 
@@ -53,7 +56,7 @@ class Completion(msgspec.Struct, frozen=True):
 class Piece(msgspec.Struct, frozen=True):
     """A piece of an answer, in order. The last piece of each answer says why the answer ended.
 
-    `usage` is the usage so far, if the engine knows it.
+    `usage` is the usage so far, if the engine knows it. A piece may have nothing for the caller.
     """
 
     text: str = ""
@@ -64,28 +67,37 @@ class Piece(msgspec.Struct, frozen=True):
     more: dict[str, Any] = msgspec.field(default_factory=dict)
     """Parts of `tool_calls` and `refusal`, in OpenAI's format."""
     logprobs: dict[str, Any] | None = None
+    hidden: str = ""
+    """What the model reasoned: it is charged, but not shown."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it has anything for the caller."""
+        return bool(self.text or self.more or self.logprobs or self.finish_reason)
 
     @property
     def all_text(self) -> str:
-        """Its text, including that of tool calls and of a refusal."""
+        """Its text, including that of tool calls, of a refusal and of reasoning."""
         if not self.more:
-            return self.text
+            return self.text + self.hidden
         functions = [call.get("function", {}) for call in self.more.get("tool_calls", ())]
         called = (one.get("name", "") + one.get("arguments", "") for one in functions)
-        return "".join((self.text, *called, self.more.get("refusal", "")))
+        return "".join((self.text, *called, self.more.get("refusal", ""), self.hidden))
+
+    @property
+    def tokens(self) -> int:
+        """Its tokens, estimated: at least one if it has any text."""
+        return tokens_of(self.all_text) or bool(self.all_text)
 
 
-def estimate(request: ChatRequest, answer: str) -> Usage:
-    """The usage of a call whose model does not report it: a token is four ASCII characters or one other.
-
-    Four is OpenAI's rule of thumb for English; a Chinese character is about one token.
-    """
+def estimate(request: ChatRequest, answer_tokens: int) -> Usage:
+    """The usage of a call whose model does not report it; `answer_tokens` is the sum over its pieces."""
     texts = [text for message in request.messages for text in message.texts]
     texts += [_written(message.more) for message in request.messages if message.more]
     texts += [_written(part) for part in (request.tools, request.response_format) if part]
     images = sum(message.images for message in request.messages)
     prompt = sum(map(tokens_of, texts)) + images * IMAGE_TOKENS
-    return Usage(prompt, tokens_of(answer), is_estimated=True)
+    return Usage(prompt, answer_tokens, is_estimated=True)
 
 
 def most_used(request: ChatRequest, longest_answer: int) -> Usage:
@@ -107,9 +119,8 @@ def _written(value: Any) -> str:
 
 
 def tokens_of(text: str) -> int:
-    """Roughly how many tokens a text has."""
-    ascii_characters = sum(character.isascii() for character in text)
-    return -(-ascii_characters // 4) + len(text) - ascii_characters
+    """Roughly how many tokens a text has: dense text, such as JSON, has one for almost every character."""
+    return len(_TOKEN.findall(text)) + 2 * sum(character > "\uffff" for character in text)
 
 
 class Embeddings(msgspec.Struct, frozen=True):

@@ -43,6 +43,11 @@ class ModelCall:
         self._call_id = call_id
         self.is_ended = False
 
+    @property
+    def has_price(self) -> bool:
+        """Whether it can cost anything."""
+        return self._call_id is not None
+
     async def settle(self, usage: Usage) -> None:
         """The model has answered: charge what it used."""
         if self._ends(usage) and self._call_id is not None:
@@ -52,7 +57,7 @@ class ModelCall:
             failpoints.hit("call.settled")
 
     def leave(self, usage: Usage) -> None:
-        """The caller left in the middle of the answer: charge what was used so far."""
+        """The answer has no end, because of its caller or our limits: charge what was used so far."""
         if self._ends(usage) and self._call_id is not None:
             self._write_settlement(self._call_id, usage)
 

@@ -5,8 +5,8 @@ It knows neither HTTP nor how an engine answers.
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -33,48 +33,47 @@ from tenuto.chat.answers import (
 )
 from tenuto.chat.calls import Calls, ModelCall
 from tenuto.chat.embedded import EmbeddedChat, EmbeddedVectors
+from tenuto.chat.runs import Run, Runs
 from tenuto.config import Settings
 from tenuto.errors import AnswerCutOff, ModelUnavailable, RateLimited, TenutoError
 
 RETRY_AFTER_S = 5
-PAUSE_S = 0.1
-"""A caller that takes longer than this to read a piece holds up the model."""
-HELD_UP_S = 1.0
-"""An upstream that breaks off after being held up for this long may have done so because of that."""
 E = TypeVar("E", bound=Engine)
+W = TypeVar("W", Completion, Embeddings)
 
 
 class _Tally:
-    """The usage of one call so far: as the model last reported it, or estimated from its pieces."""
+    """The usage of one call so far: as the model reported it, or estimated from its pieces."""
 
-    def __init__(self, request: ChatRequest) -> None:
+    def __init__(self, request: ChatRequest, most: Usage) -> None:
         self.is_begun = False
-        self.held_up_s = 0.0
-        """How long the caller has held up the model by reading slowly."""
         self._request = request
+        self._most = most
         self._reported: Usage | None = None
-        self._texts: list[str] = []
+        self._tokens = 0
+        self._bytes = 0
 
     def add(self, piece: Piece) -> None:
-        """Count a piece of the answer."""
+        """Count a piece of the answer, whether or not the caller is shown it."""
         self.is_begun = True
         self._reported = piece.usage or self._reported
-        if self._reported is None:
-            self._texts.append(piece.all_text)
-
-    def note_pause(self, pause_s: float) -> None:
-        """Record how long the caller took to read a piece."""
-        if pause_s >= PAUSE_S:
-            self.held_up_s += pause_s
+        self._tokens += piece.tokens
+        self._bytes += len(piece.all_text.encode(errors="replace"))
 
     def usage(self) -> Usage:
         """The usage of the call, as far as it is known."""
-        return self._reported or estimate(self._request, "".join(self._texts))
+        return self._reported or estimate(self._request, self._tokens)
 
-    def leave(self, call: ModelCall) -> None:
-        """End the call because its caller left, or at our limits: what was delivered is charged."""
-        end = call.leave if self.is_begun else call.release
-        end(self.usage())
+    def cut(self, *, is_by_caller: bool) -> Usage:
+        """The usage of a priced call without an end. Who may have caused that pays for each byte."""
+        if self._reported is not None:
+            # It may be that of the prompt alone.
+            counted = max(self._reported.completion_tokens, self._tokens)
+            return Usage(self._reported.prompt_tokens, counted, is_estimated=True)
+        if not is_by_caller:
+            return self.usage()
+        counted = min(self._bytes, self._most.completion_tokens)
+        return Usage(self._most.prompt_tokens, counted, is_estimated=True)
 
 
 class Engines(Struct, frozen=True):
@@ -96,6 +95,7 @@ class Chats:
         self._models = models
         self._calls = calls
         self._settings = settings
+        self._runs = Runs()
         self._slots = {
             name: ChatSlots(engine.concurrency, settings.queued_chats)
             for name, engine in self._engines.items()
@@ -108,8 +108,13 @@ class Chats:
             if own is not None and own.warm:
                 engine.warm()
 
+    def stop(self) -> None:
+        """The service stops: calls that it cuts off from now on cost nothing. From any thread."""
+        self._runs.is_stopping = True
+
     async def close(self) -> None:
-        """Finish all writes and close the engines; in the event loop, after the last call."""
+        """Finish all calls and writes and close the engines; in the event loop, after the last request."""
+        await self._runs.close()
         await self._calls.close()
         for engine in self._engines.values():
             await engine.close()
@@ -121,69 +126,109 @@ class Chats:
     async def complete(self, caller: Caller, request: ChatRequest, key: str | None) -> Completion:
         """A complete answer, recorded. Raises InvalidRequest, RateLimited, ModelUnavailable,
         InsufficientBalance; CallStillOpen and IdempotencyConflict for the `key` of a priced call.
-
-        If the caller leaves before the end, the usage is recorded, as the model worked on it, but a caller
-        without an answer pays nothing.
         """
         engine = self._callable(self._chats, request.model)
-        async with self._begun(caller, request.model, self._most(request), key) as call:
-            tally = _Tally(request)
-            try:
-                completion = await engine.complete(request, tally.add)
-            except asyncio.CancelledError:
-                call.release(tally.usage())
-                raise
-            await call.settle(completion.usage)
-        return replace(completion, charged_micros=call.charged_micros)
+        most = self._most(request)
+        tally = _Tally(request, most)
+        call = self._begun(caller, request.model, most, key)
+        return await self._whole(
+            call, request.model, lambda: engine.complete(request, tally.add), tally.usage
+        )
 
     async def stream(
         self, caller: Caller, request: ChatRequest, key: str | None
     ) -> AsyncGenerator[Piece, None]:
         """The answer piece by piece; its usage is recorded however it ends.
 
-        It is charged before its last piece is sent, or for what came until then if the caller leaves or our
-        limits end it. An answer that the model itself cuts off costs nothing.
+        It is charged before its last piece is given. An answer that the model itself cuts off costs nothing,
+        unless its caller may have caused that.
         """
         engine = self._callable(self._chats, request.model)
-        loop = asyncio.get_running_loop()
-        async with self._begun(caller, request.model, self._most(request), key) as call:
-            tally = _Tally(request)
-            # Upkeep releases a hold soon after this, whether or not the caller has read everything.
-            limit = loop.call_later(self._settings.chat_timeout_s, tally.leave, call)
-            pieces = engine.stream(request)
+        run = self._run(request.model)
+        task = self._runs.begin(run, self._answer(run, engine, caller, request, key))
+        try:
+            while (piece := await run.take()) is not None:
+                yield piece
+            task.result()
+        finally:
+            self._runs.leave(run, task)
+
+    async def embed(self, caller: Caller, request: EmbeddingRequest, key: str | None) -> Embeddings:
+        """The vectors, recorded. Raises what `complete` raises."""
+        engine = self._callable(self._embedders, request.model)
+        call = self._begun(caller, request.model, most_used_by_inputs(request), key)
+        return await self._whole(
+            call, request.model, lambda: engine.embed(request), lambda: estimate_inputs(request)
+        )
+
+    async def _whole(
+        self,
+        begun: AbstractAsyncContextManager[ModelCall],
+        model: str,
+        ask: Callable[[], Awaitable[W]],
+        usage: Callable[[], Usage],
+    ) -> W:
+        """A whole answer, charged. If its run is stopped, `usage` is recorded and nothing is charged."""
+        run = self._run(model)
+
+        async def work() -> W:
+            async with begun as call:
+                run.is_asked = True
+                try:
+                    made = await ask()
+                except asyncio.CancelledError:
+                    call.release(usage())
+                    raise
+                await call.settle(made.usage)
+            return replace(made, charged_micros=call.charged_micros)
+
+        return await self._runs.result(run, work())
+
+    async def _answer(
+        self, run: Run, engine: ChatEngine, caller: Caller, request: ChatRequest, key: str | None
+    ) -> None:
+        """Read an answer to its end, and give its pieces to whoever takes them."""
+        most = self._most(request)
+        async with self._begun(caller, request.model, most, key) as call:
+            run.is_asked = True
+            tally = _Tally(request, most)
             try:
+                await self._read(run, call, tally, engine.stream(request))
+            except asyncio.CancelledError:
+                self._cut(call, tally, run, is_charged=run.is_left)
+                call.release(tally.usage())
+                raise
+            except TenutoError as error:
+                self._cut(call, tally, run, is_charged=run.is_by_caller or isinstance(error, AnswerCutOff))
+                raise
+
+    async def _read(
+        self, run: Run, call: ModelCall, tally: _Tally, stream: AsyncGenerator[Piece, None]
+    ) -> None:
+        """Upkeep releases a hold soon after the limit, whether or not the caller has read everything."""
+        try:
+            async with asyncio.timeout(self._settings.chat_timeout_s), aclosing(stream) as pieces:
                 async for piece in pieces:
-                    if call.is_ended and piece.finish_reason is None:
-                        raise AnswerCutOff
                     tally.add(piece)
                     if piece.finish_reason is not None:
                         await call.settle(tally.usage())
-                    given_at = loop.time()
-                    yield piece
-                    tally.note_pause(loop.time() - given_at)
-            except (asyncio.CancelledError, GeneratorExit):
-                tally.leave(call)
-                raise
-            except TenutoError as error:
-                if tally.is_begun and (isinstance(error, AnswerCutOff) or tally.held_up_s >= HELD_UP_S):
-                    call.leave(tally.usage())
-                call.release(tally.usage() if tally.is_begun else None)
-                raise
-            finally:
-                limit.cancel()
-                await pieces.aclose()
+                    if piece.is_shown:
+                        await run.give(piece)
+                await run.all_taken()
+        except TimeoutError as error:
+            if not call.is_ended:
+                raise AnswerCutOff from error
 
-    async def embed(self, caller: Caller, request: EmbeddingRequest, key: str | None) -> Embeddings:
-        """The vectors, recorded even if the caller leaves. Raises what `complete` raises."""
-        engine = self._callable(self._embedders, request.model)
-        async with self._begun(caller, request.model, most_used_by_inputs(request), key) as call:
-            try:
-                made = await engine.embed(request)
-            except asyncio.CancelledError:
-                call.release(estimate_inputs(request))
-                raise
-            await call.settle(made.usage)
-        return replace(made, charged_micros=call.charged_micros)
+    def _cut(self, call: ModelCall, tally: _Tally, run: Run, *, is_charged: bool) -> None:
+        """End the call of an answer that has begun and has no end, whose count is therefore missing."""
+        if tally.is_begun:
+            is_costly = is_charged and call.has_price
+            end = call.leave if is_charged else call.release
+            end(tally.cut(is_by_caller=run.is_by_caller) if is_costly else tally.usage())
+
+    def _run(self, model: str) -> Run:
+        upstream = self._models[model].upstream
+        return Run(goes_on=upstream is not None and upstream.has_price and upstream.when_left == "finish")
 
     @asynccontextmanager
     async def _begun(

@@ -18,7 +18,7 @@ import msgspec
 
 from tenuto.bodies.chat import ChatRequest
 from tenuto.bodies.messages import Image, Message
-from tenuto.chat.answers import FINISHED, Choice, Completion, Count, Piece, Usage
+from tenuto.chat.answers import FINISHED, MOST_COUNTED, Choice, Completion, Count, Piece, Usage
 from tenuto.config import UpstreamSettings
 from tenuto.errors import AnswerCutOff, Fault, InvalidRequest, ModelUnavailable, RateLimited, TenutoError
 from tenuto.logs import get_logger
@@ -111,6 +111,14 @@ class _Delta(msgspec.Struct):
     content: str | None = None
     tool_calls: list[_PartOfCall] | None = None
     refusal: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+
+    @property
+    def hidden(self) -> str:
+        """What the model reasoned, under the name that its server gives it; never passed on."""
+        reasoned = self.reasoning_content or self.reasoning
+        return reasoned if isinstance(reasoned, str) else _text_of(reasoned)
 
 
 class _ChunkChoice(msgspec.Struct):
@@ -123,6 +131,8 @@ class _ChunkChoice(msgspec.Struct):
 class _Usage(msgspec.Struct):
     prompt_tokens: Count
     completion_tokens: Count
+    total_tokens: Any = None
+    """Some servers count what the model reasoned only here."""
 
 
 class _Answer(msgspec.Struct):
@@ -132,7 +142,7 @@ class _Answer(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     choices: list[_ChunkChoice] = []
-    usage: _Usage | None = None
+    usage: msgspec.Raw = _NONE
     error: Any = None
 
 
@@ -150,6 +160,7 @@ class _Refusal(msgspec.Struct):
 
 _ANSWER = msgspec.json.Decoder(_Answer)
 _CHUNK = msgspec.json.Decoder(_Chunk)
+_REPORT = msgspec.json.Decoder(_Usage | None)
 _LOGPROBS = msgspec.json.Decoder(_Logprobs | None)
 _REFUSAL = msgspec.json.Decoder(_Refusal)
 encode = msgspec.json.Encoder(enc_hook=float).encode
@@ -388,10 +399,11 @@ class Events:
         chunk = _CHUNK.decode(data)
         if chunk.error is not None:
             raise Garbage("an error in the stream")
-        if chunk.usage is not None:
-            self._usage = _usage(chunk.usage)
+        self._usage = _larger(self._usage, _reported(chunk.usage))
         for choice in chunk.choices:
             yield from self._part(choice)
+        if self._usage is not None and not chunk.choices:
+            yield Piece(usage=self._usage)
 
     def _part(self, choice: _ChunkChoice) -> Iterator[Piece]:
         if choice.index >= self._request.n:
@@ -402,8 +414,15 @@ class Events:
         self._number(choice.index, delta.tool_calls or ())
         more = _more(delta.tool_calls, delta.refusal)
         logprobs = _logprobs(choice.logprobs, self._request)
-        if delta.content or more or logprobs:
-            piece = Piece(delta.content or "", index=choice.index, more=more, logprobs=logprobs)
+        if delta.content or more or logprobs or delta.hidden:
+            piece = Piece(
+                delta.content or "",
+                usage=self._usage,
+                index=choice.index,
+                more=more,
+                logprobs=logprobs,
+                hidden=delta.hidden,
+            )
             self._characters += len(piece.all_text)
             if self._characters > self._most_text:
                 raise _TooLong
@@ -476,7 +495,32 @@ def _part(part: str | Image) -> dict[str, Any]:
 
 
 def _usage(usage: _Usage) -> Usage:
-    return Usage(usage.prompt_tokens, usage.completion_tokens)
+    total = usage.total_tokens if type(usage.total_tokens) is int else 0
+    beyond = total - usage.prompt_tokens if total < MOST_COUNTED else 0
+    return Usage(usage.prompt_tokens, max(usage.completion_tokens, beyond))
+
+
+def _reported(raw: msgspec.Raw) -> Usage | None:
+    """The usage in an event. None: it has none, or none that can be read; then it is estimated."""
+    try:
+        read = _REPORT.decode(raw)
+    except msgspec.DecodeError:
+        return None
+    usage = Usage() if read is None else _usage(read)
+    return None if usage == Usage() else usage
+
+
+def _larger(one: Usage | None, other: Usage | None) -> Usage | None:
+    """Both reports of a stream in one: servers report as they go on, or the prompt first."""
+    if one is None or other is None:
+        return one or other
+    return Usage(
+        max(one.prompt_tokens, other.prompt_tokens), max(one.completion_tokens, other.completion_tokens)
+    )
+
+
+def _text_of(value: Any) -> str:
+    return "" if value is None else encode(value).decode()
 
 
 def _reason(reason: str | None) -> str | None:

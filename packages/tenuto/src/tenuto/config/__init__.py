@@ -17,6 +17,7 @@ from tenuto import failpoints
 from tenuto.addresses import NONE
 from tenuto.config.models import (
     CHAT_FEATURES,
+    IMAGE_ADDRESSES,
     AdapterSettings,
     ModelSettings,
     OwnPrice,
@@ -34,6 +35,7 @@ __all__ = [
     "ADDED",
     "CHAT_FEATURES",
     "DECLARED",
+    "IMAGE_ADDRESSES",
     "AdapterSettings",
     "ModelSettings",
     "OwnPrice",

@@ -28,6 +28,8 @@ from tenuto.config.rules import (
 
 CHAT_FEATURES = ("tools", "images", "json", "logprobs", "logit_bias", "n", "names", "reasoning_effort")
 """What a chat may ask of a model besides text."""
+IMAGE_ADDRESSES = "image_addresses"
+"""Pictures that are elsewhere, which is no such feature by itself: the operator has to allow it."""
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9./_~-]*)?\Z")
 # Ray's client protocol (ray://) is not allowed: actors would not end with the connection.
 _RAY_ADDRESS = re.compile(r"(auto|[A-Za-z0-9.\[\]:_-]+:[0-9]{1,5})\Z")
@@ -132,6 +134,19 @@ class UpstreamSettings(Struct, frozen=True):
         "of a chat model with a price: what its server calls that limit, `max_tokens` or "
         "`max_completion_tokens`",
     ] = "max_tokens"
+    when_left: Annotated[
+        Literal["finish", "stop"],
+        Choice(("finish", "stop")),
+        "of a model with a price: whether an answer whose caller leaves is read to its end and charged in "
+        "full (`finish`), or its connection is closed (`stop`), for a server that then neither goes on nor "
+        "charges you; left out: `finish`",
+    ] = "finish"
+    image_addresses: Annotated[
+        bool,
+        Boolean(),
+        "of a chat model: whether pictures in messages may be `https:` addresses, which its server opens "
+        "from within your network; left out: only `data:` URLs",
+    ] = False
 
     @property
     def has_price(self) -> bool:
@@ -321,7 +336,10 @@ def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
             faults += _of_no_price(where, table)
         else:
             faults += _meaningless(
-                where, table, ("serves", "takes"), "a model with an adapter, which decides this itself"
+                where,
+                table,
+                ("serves", "takes", "image_addresses"),
+                "a model with an adapter, which decides this itself",
             )
             faults += _meaningless(where, table, _OF_TOKENS, "a model of an adapter, whose jobs have a price")
     if "adapter" not in table:
@@ -332,13 +350,14 @@ def _contradictions(where: str, table: dict[str, Any]) -> list[str]:
     return faults
 
 
-_OF_TOKENS = ("input_price", "output_price", "longest_answer", "limit_name")
+_OF_TOKENS = ("input_price", "output_price", "longest_answer", "limit_name", "when_left")
 
 
 def _of_no_price(where: str, table: dict[str, Any]) -> list[str]:
     """The faults of price settings that mean nothing for this model of an upstream, or without a price."""
     if table.get("serves") == "embeddings":
-        return _meaningless(where, table, _OF_TOKENS[1:], "a model that gives vectors")
+        keys = _OF_TOKENS[1:-1] if "input_price" in table else _OF_TOKENS[1:]
+        return _meaningless(where, table, (*keys, "image_addresses"), "a model that gives vectors")
     if not any(key in table for key in _OF_TOKENS[:2]):
         return _meaningless(where, table, _OF_TOKENS[2:], "a model without input_price or output_price")
     return []

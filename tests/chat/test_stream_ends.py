@@ -280,9 +280,11 @@ def test_an_answer_that_is_too_long_costs_what_was_given(
 
 
 def test_dense_text_is_not_estimated_as_prose() -> None:
-    """A digit or a sign is a token, as is a word of up to four letters; each piece is at least one."""
-    assert [3, 8, 4, 6] == [tokens_of(text) for text in ("Hold the note", '{"a": 12}', "京都京都", "🦄🦄")]
-    assert [1, 0, 2] == [piece.tokens for piece in (Piece(" "), Piece(), Piece("one", hidden=" two"))]
+    """Each digit, sign and word is a token, as are four letters; each piece is at least one."""
+    texts = ("Hold the note", "a b c d", '{"a": 12}', "京都京都", "🦄🦄", "x\n        y")
+
+    assert [3, 4, 8, 4, 6, 5] == [tokens_of(text) for text in texts]
+    assert [1, 0, 2] == [piece.tokens for piece in (Piece(" "), Piece(), Piece("one", hidden=" noon"))]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ _OF_ANSWERS = frozenset({"annotations", "audio", "function_call"})
 """Fields that OpenAI's packages give an answer's message; sent back with the conversation, they are empty."""
 # SVG is not among them: it can name addresses, which its reader would open.
 _PICTURE = re.compile(
-    r"data:image/(png|jpe?g|gif|webp|bmp|tiff|avif|hei[cf]);base64,[A-Za-z0-9+/]+={0,2}\Z", re.IGNORECASE
+    r"(?i:data:image/(png|jpe?g|gif|webp|bmp|tiff|avif|hei[cf]);base64,)[A-Za-z0-9+/]++={0,2}\Z"
 )
 _ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?([/?][!-\[\]-~]{0,4096})?\Z", re.IGNORECASE)
 _EXPECTED = "data:image/png;base64, with the picture in base64 (or jpeg, gif, webp)"

@@ -3,7 +3,6 @@
 Nothing here knows HTTP, processes or upstreams.
 """
 
-import re
 from collections.abc import AsyncGenerator, Callable
 from typing import Annotated, Any, Protocol
 
@@ -20,7 +19,10 @@ MOST_IMAGE_TOKENS = 4096
 """The most tokens of a picture, for holds."""
 FRAME_TOKENS = 16
 """The most tokens that a model's template adds to each message, and to the conversation."""
-_TOKEN = re.compile(r"[A-Za-z]{1,4}|[^\sA-Za-z]|\s{2,8}|\n")
+_LETTERS = bytes(range(65, 91)) + bytes(range(97, 123))
+_SIGNS = bytes(one for one in range(128) if one not in _LETTERS and one != 32) + bytes(range(0xC2, 0xF5))
+"""Digits, signs, line breaks, and the first byte of each other character."""
+_WORDS = bytes(one if one in _LETTERS else 32 for one in range(256))
 MOST_COUNTED = 2**40
 Count = Annotated[int, msgspec.Meta(ge=0, lt=MOST_COUNTED)]
 """A number in an answer; sums of millions fit the 64 bits of the database."""
@@ -119,8 +121,15 @@ def _written(value: Any) -> str:
 
 
 def tokens_of(text: str) -> int:
-    """Roughly how many tokens a text has: dense text, such as JSON, has one for almost every character."""
-    return len(_TOKEN.findall(text)) + 2 * sum(character > "\uffff" for character in text)
+    """Roughly how many tokens a text has: dense text, such as JSON, has one for almost every character.
+
+    A text of megabytes takes some milliseconds: bytes are counted without a loop.
+    """
+    content = text.encode(errors="replace")
+    letters, signs = (len(content) - len(content.translate(None, some)) for some in (_LETTERS, _SIGNS))
+    words = len(content.translate(_WORDS).split())
+    emoji = len(content) - len(content.translate(None, bytes(range(0xF0, 0xF5))))
+    return max(words, -(-letters // 4)) + signs + 2 * emoji + content.count(b"    ")
 
 
 class Embeddings(msgspec.Struct, frozen=True):

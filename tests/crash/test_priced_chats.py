@@ -35,7 +35,7 @@ def test_a_kill_around_the_charge_leaves_no_hold(make_service: MakeService, tmp_
     shots = Shots(tmp_path / "shots")
     running = make_service(**shots.variables)
     if running.database_url is not None:
-        running.variables["TENUTO_CHAT_TIMEOUT_S"] = "3"
+        running.variables = {**running.variables, "TENUTO_CHAT_TIMEOUT_S": "3"}
     with (tmp_path / "tenuto.toml").open("a") as config:
         config.write(CONFIG.format(url=upstream.url))
     running.start()

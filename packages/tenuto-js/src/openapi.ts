@@ -1164,7 +1164,7 @@ export interface components {
             /** @constant */
             type: "image_url";
             image_url: {
-                /** @description The picture */
+                /** @description The picture, as a `data:` URL. An `https:` address only where the operator allows it. */
                 url: string;
                 detail?: string | null;
             };
@@ -1652,8 +1652,8 @@ export interface components {
             prompt_tokens: number;
             completion_tokens: number;
             /**
-             * @description How many of the chats have estimated tokens: their clients disconnected before the model reported its usage,
-             *     or it reported none at the end of a stream.
+             * @description How many of the chats have estimated tokens: they ended before the model reported its usage, or it reported none
+             *     at the end of a stream.
              */
             estimated_chats: number;
             charged: components["schemas"]["Money"];

@@ -270,7 +270,7 @@ def _number(digits: str) -> float:
         return value
     figures, power = _figures(digits)
     if power >= 0 and len(str(figures)) + power <= _MAX_WHOLE_DIGITS:
-        return figures * 10**power
+        return figures * int(10**power)
     if _figures(repr(value)) == (figures, power):
         return value
     exact = Exact(value)

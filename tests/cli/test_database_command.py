@@ -1,5 +1,6 @@
 """`tenuto admin database accept`, and commands that are given an outdated copy of the database."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -56,8 +57,8 @@ def test_commands_refuse_an_outdated_copy_until_it_is_accepted(operator: Operato
         assert 1 == each.returncode
         assert "the database is not the one in use: " in told(each)
         assert told(each).endswith("or accept this copy with: tenuto admin database accept")
-    assert "timeline 1, epoch 1, and timeline 2, epoch 2 is in use" in told(refused)
-    assert "acceptance 1, timeline 1, epoch 3 is in use" in told(other)
+    assert re.search(r"timeline 1, epoch \d+, and timeline 2, epoch \d+ is in use", told(refused))
+    assert re.search(r"acceptance 1, timeline 1, epoch \d+ is in use", told(other))
     assert (1, 1) == (checked.returncode, undecided.returncode)
     assert "several servers take writes" in told(undecided)
     assert (0, 0) == (accepted.returncode, made.returncode)

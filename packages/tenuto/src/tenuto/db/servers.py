@@ -5,6 +5,7 @@ through it. Knows what tells copies apart, no tables and no store.
 """
 
 import os
+import select
 import socket
 import threading
 import time
@@ -15,9 +16,10 @@ from typing import Any
 import psycopg
 from msgspec import Struct
 from msgspec.structs import replace
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
-from tenuto.db.connection import NETWORK
+from tenuto.db.connection import CONNECT_TIMEOUT_S, NETWORK
 from tenuto.db.generation import Copy, Outdated
 from tenuto.errors import OperatorError
 from tenuto.logs import get_logger
@@ -68,7 +70,7 @@ class Servers:
                 "The database URL is malformed; write postgresql://user@host/name."
             ) from error
         hosts = str(self._parameters.get("host") or os.environ.get("PGHOST", "")).split(",")
-        addresses = str(self._parameters.get("hostaddr") or "").split(",")
+        addresses = str(self._parameters.get("hostaddr") or os.environ.get("PGHOSTADDR", "")).split(",")
         self.number = max(len(hosts), len(addresses))
         self.newest: Copy | None = None
         """The newest copy that this process has seen or heard of."""
@@ -76,8 +78,10 @@ class Servers:
         """Whether outdated copies are logged: a short command's own error says it already."""
         self.open: list[Open] = []
         """Connections that may be open still."""
+        # The servers' processes that were compared with those of all hosts. Only grows.
+        self._compared: set[str] = set()
         self._told: dict[str, float] = {}
-        # Guards the four above.
+        # Guards the five above.
         self.changing = threading.Lock()
 
     def connect(self, application: str) -> Session:
@@ -90,6 +94,9 @@ class Servers:
             try:
                 session = _connect(place, application)
                 process, copy = _identify(session)
+                if self.number > 1 and process not in self._compared:
+                    # It has just started, or we have: it may be an old primary that comes back.
+                    self.ask_all()
                 self.admit(_name(place), copy)
                 self._enter(session, place, process, copy)
                 return session
@@ -106,6 +113,15 @@ class Servers:
         with self.changing:
             if self.newest is None or copy.generation > self.newest.generation:
                 self.newest = copy
+
+    def ask_all(self) -> dict[str, tuple[str, Copy]]:
+        """Learn of the newest copy that any server has; returns what all of them hold, as `primaries`."""
+        found = self.primaries()
+        for host, copy in found.values():
+            with suppress(Outdated):
+                self.admit(host, copy)
+        self._compared.update(found)
+        return found
 
     def primaries(self) -> dict[str, tuple[str, Copy]]:
         """What each server that takes writes holds, by its process: its host and its copy."""
@@ -143,6 +159,11 @@ class Servers:
     def fault(self, copy: Copy) -> str | None:
         """Why this copy must not be used, as far as this process knows."""
         return None if self.newest is None else copy.fault(self.newest)
+
+    def held_by(self, process: str) -> Copy | None:
+        """The copy of a server to which there is a connection."""
+        with self.changing:
+            return next((one.copy for one in self.open if one.process == process), None)
 
     def _enter(self, session: Session, place: dict[str, Any], process: str, copy: Copy) -> None:
         descriptor = session.pgconn.socket
@@ -185,17 +206,38 @@ def _connect(place: dict[str, Any], application: str) -> Session:
 def _identify(session: Session) -> tuple[str, Copy]:
     """The server's process, and what tells its copy from others."""
     try:
-        told = session.execute(_SERVER).fetchone()
+        told = _ask(session, _SERVER)
     except _TOLD_NOTHING:
-        told = session.execute(_SILENT_SERVER).fetchone()
-    assert told is not None, "a select without a table gives a row"
+        told = _ask(session, _SILENT_SERVER)
     process, system, segment = told
     copy = Copy(system, 0, int(segment[:8], 16), 0)
     try:
-        row = session.execute(_ROW).fetchone()
+        row = _ask(session, _ROW)
     except psycopg.errors.UndefinedTable:  # A database that was not migrated yet.
-        row = None
-    return process, copy if row is None else replace(copy, acceptance=row[0], epoch=row[1])
+        row = []
+    return process, replace(copy, acceptance=int(row[0]), epoch=int(row[1])) if row else copy
+
+
+def _ask(session: Session, sql: str) -> list[str]:
+    """The first row; nothing if there is none. A server that took the connection may hang all the same: what
+    waited for it would neither try the next host nor look again."""
+    libpq, answers = session.pgconn, []
+    readable = select.poll()
+    readable.register(libpq.socket, select.POLLIN)
+    libpq.send_query(sql.encode())
+    libpq.flush()
+    while True:
+        while libpq.is_busy():
+            if not readable.poll(CONNECT_TIMEOUT_S * 1000):
+                raise psycopg.OperationalError("the server does not answer")
+            libpq.consume_input()
+        if (answer := libpq.get_result()) is None:
+            break
+        answers.append(answer)
+    if answers[0].status != pq.ExecStatus.TUPLES_OK:
+        raise psycopg.errors.error_from_result(answers[0])
+    columns = range(answers[0].nfields if answers[0].ntuples else 0)
+    return [(answers[0].get_value(0, column) or b"").decode() for column in columns]
 
 
 def _name(place: dict[str, Any]) -> str:

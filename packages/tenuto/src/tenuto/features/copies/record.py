@@ -12,14 +12,15 @@ from typing import Any
 
 import msgspec
 
+from tenuto.artifacts.pairing import known_id
 from tenuto.blobs.blob import NEWEST, BlobStore
 from tenuto.blobs.opening import open_store
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.database import Database, Transaction
-from tenuto.db.generation import Copy
+from tenuto.db.generation import Copy, Outdated
 from tenuto.db.opening import open_database
-from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError
+from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError, Unavailable
 from tenuto.features.copies import store
 
 PATIENCE_S = 5.0
@@ -53,24 +54,38 @@ def open_compared(
 
 
 def begin(database: Database) -> None:
-    """Say in the database that a process starts with it: any copy that was made before has a lower epoch."""
+    """Say in the database that a process starts with it: any copy that was made before has a lower epoch.
+
+    Raises Unavailable if another copy has become the newest since the connection was compared.
+    """
     if (servers := database.servers) is None:
         return
 
+    from tenuto.db.postgres import AWAY
+
     def raise_epoch(tx: Transaction) -> Copy:
-        assert servers.newest is not None, "this connection was compared"
-        return store.begin(tx, servers.newest)
+        newest = servers.newest
+        assert newest is not None, "this connection was compared"
+        compared = servers.held_by(store.process(tx))
+        own = None if compared is None else store.now(tx, compared)
+        if own is None or (fault := own.fault(newest)):
+            raise Unavailable(AWAY) from Outdated(fault if own else "the copy of another server")
+        return store.begin(tx, own, newest)
 
     servers.learn(database.write(raise_epoch))
 
 
 def exchange(database: Database, blobs: BlobStore) -> None:
-    """Learn from the store, and tell it what is newer. StoreUnreachable, StorageFailed."""
+    """Learn from the store, and tell it what is newer. StoreUnreachable, StorageFailed, Unavailable."""
     if (servers := database.servers) is None:
         return
     recorded = recorded_in(blobs)
     if recorded is not None:
         servers.learn(recorded)
+        newest = servers.newest
+        if newest is not None and newest.generation[:2] > recorded.generation[:2]:
+            # A promotion: another server may be promoted to the same timeline, and lack what this one holds.
+            begin(database)
     newest = servers.newest
     if newest is not None and (recorded is None or newest.generation > recorded.generation):
         # Of two that write at once, the lower one may be last: the higher one repeats it when it looks again.
@@ -155,3 +170,20 @@ def _recall(
             while not ask():
                 if stopping.wait(PAUSE_S):
                     raise OperatorError(UNKNOWN)
+    if servers.number > 1:
+        _ask_all(settings, database)
+
+
+def _ask_all(settings: Settings, database: Database) -> None:
+    """Compare all hosts before the first of them is written to: whoever saw a promotion may have died, or met
+    a full disk, before the store had it. What is found is recorded, for a start while that host is away."""
+    servers = database.servers
+    assert servers is not None, "there are several"
+    servers.ask_all()
+    with suppress(TenutoError):  # Whoever needs the store or the database reports it.
+        blobs = open_store(settings, os.environ)
+        recorded, newest = recorded_in(blobs), servers.newest
+        is_newer = recorded and newest and newest.generation > recorded.generation
+        # Nothing is written to the store of another database.
+        if is_newer and blobs.store_id() == database.read(known_id):
+            exchange(database, blobs)

@@ -51,8 +51,8 @@ def tried(
 def test_an_engine_that_calls_no_server_can_open_no_socket(
     tried: Callable[..., dict[str, Any]],
 ) -> None:
-    """Not for UDP, by a thread or a program of its own, nor past the C library; Unix sockets it can. One that a
-    library's hook opened as the interpreter started is of no use (P18)."""
+    """Not for UDP, by a thread or a program of its own, nor past the C library; Unix sockets it can. One that
+    a library's hook opened as the interpreter started is of no use (P18)."""
     found = tried(network=False)
 
     allowed = {name for name, outcome in found["tried"].items() if outcome == "done"}

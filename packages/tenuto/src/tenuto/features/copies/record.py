@@ -19,6 +19,7 @@ from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.database import Database, Transaction
 from tenuto.db.generation import Copy, Outdated
+from tenuto.db.migrations import migrate, pending, shipped
 from tenuto.db.opening import open_database
 from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError, Unavailable
 from tenuto.features.copies import store
@@ -93,9 +94,9 @@ def exchange(database: Database, blobs: BlobStore) -> None:
 
 
 def accept(database: Database, open_blobs: Callable[[], BlobStore]) -> str:
-    """Make the copy of the one server that answers the newest; returns its host.
+    """Make the copy of the one server that answers the newest, and migrate it; returns its host.
 
-    Raises OperatorError if several answer, Unavailable if none does.
+    Raises OperatorError if several answer or the database is empty, Unavailable if none answers.
     """
     servers = database.servers
     assert servers is not None, "a file has no other copy"
@@ -105,7 +106,12 @@ def accept(database: Database, open_blobs: Callable[[], BlobStore]) -> str:
         raise OperatorError(
             f"several servers take writes: {hosts}; write the one to accept alone in `database`"
         )
-    blobs = open_blobs()  # It reads the database: Unavailable if there is none.
+    lacking = pending(database)  # Unavailable if there is none.
+    if len(lacking) == len(shipped()):
+        raise OperatorError("the database is empty; correct the setting database, or restore into it first")
+    # Nobody else can migrate it: an older version's, restored from before an upgrade, is refused until then.
+    migrate(database)
+    blobs = open_blobs()
     recorded = None
     with suppress(OperatorError):  # A damaged record is replaced.
         recorded = recorded_in(blobs)

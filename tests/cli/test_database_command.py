@@ -87,7 +87,9 @@ def test_a_sqlite_file_has_no_other_copy(operator: Operator) -> None:
     assert "SQLite" in told(refused)
 
 
-def test_a_copy_of_an_older_version_is_accepted_and_an_empty_one_is_not(operator: Operator, pair: Pair) -> None:
+def test_a_copy_of_an_older_version_is_accepted_and_an_empty_one_is_not(
+    operator: Operator, pair: Pair
+) -> None:
     """A dump from before an upgrade was restored: it lacks what tells copies apart, and nothing migrates it
     before it is accepted. A role without rights on a table is told so (P21)."""
     operator.settings.update(database=pair.old.url(NAME), engines="fake")

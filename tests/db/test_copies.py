@@ -1,5 +1,6 @@
 """Of several copies of a database, one is in use: that with the highest timeline, then the highest epoch."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -9,8 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from servers.pairs import NAME, Pair, ask, make_pair
-from servers.postgres import PostgresServer, start_postgres
+from servers.postgres import THROUGH, PostgresServer, start_postgres
 from servers.processes import until
+from servers.proxy import Proxy
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.config import Settings
 from tenuto.db.connection_errors import describe
@@ -184,6 +186,27 @@ def test_a_server_that_has_started_is_compared_with_the_others(pair: Pair) -> No
 
     assert ["one"] == notes(pair.old)
     assert ["one", "two"] == notes(pair.new)
+
+
+def test_all_addresses_of_a_name_are_compared(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that leads to both servers is a list of hosts: nobody stopped the old primary (P1)."""
+    old = Proxy(pair.old.address, "127.0.0.2")
+    new = Proxy(pair.new.address, "127.0.0.3", old.port)
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, old.port)) for each in ("127.0.0.2", "127.0.0.3")
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    url = THROUGH.format(port=old.port, name=NAME).replace("127.0.0.1", "db.example.com")
+    with closing(old), closing(new), closing(PostgresDatabase(url)) as database:
+        note(database, "one")
+        pair.promote()
+        look(database.servers)
+        until(lambda: has_noted(database, "two"), 30, "it connects again")
+        with closing(PostgresDatabase(url)) as started:
+            note(started, "three")
+
+    assert ["one"] == notes(pair.old)
+    assert ["one", "three", "two"] == notes(pair.new)
 
 
 def test_a_second_promotion_to_the_same_timeline_is_refused(pair: Pair, tmp_path: Path) -> None:

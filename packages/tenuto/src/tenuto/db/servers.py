@@ -72,6 +72,7 @@ class Servers:
         hosts = str(self._parameters.get("host") or os.environ.get("PGHOST", "")).split(",")
         addresses = str(self._parameters.get("hostaddr") or os.environ.get("PGHOSTADDR", "")).split(",")
         self.number = max(len(hosts), len(addresses))
+        """How many hosts there are; the name of one may have several addresses."""
         self.newest: Copy | None = None
         """The newest copy that this process has seen or heard of."""
         self.reports = False
@@ -89,12 +90,13 @@ class Servers:
         error of the last one."""
         outdated: Outdated | None = None
         failed: Exception | None = None
-        for place in self._places():
+        places = list(self._places())
+        for place in places:
             session: Session | None = None
             try:
                 session = _connect(place, application)
                 process, copy = _identify(session)
-                if self.number > 1 and process not in self._compared:
+                if len(places) > 1 and process not in self._compared:
                     # It has just started, or we have: it may be an old primary that comes back.
                     self.ask_all()
                 self.admit(_name(place), copy)
@@ -107,6 +109,10 @@ class Servers:
             if session is not None:
                 session.close()
         raise outdated or failed or psycopg.OperationalError("the URL names no server")
+
+    def has_choice(self) -> bool:
+        """Whether there are several addresses; those of names may change."""
+        return len(list(self._places())) > 1
 
     def learn(self, copy: Copy) -> None:
         """There is a copy like this: none with a lower generation is used any more."""

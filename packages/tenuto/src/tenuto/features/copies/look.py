@@ -46,7 +46,7 @@ def look(servers: Servers) -> None:
     with servers.changing:
         servers.open = [one for one in servers.open if _reach(one)]
         lower = [one for one in servers.open if servers.fault(one.copy)]
-    if not lower and servers.number == 1:
+    if not lower and not servers.has_choice():
         return
     found = servers.ask_all()
     with servers.changing:

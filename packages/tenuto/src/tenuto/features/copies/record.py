@@ -176,7 +176,7 @@ def _recall(
             while not ask():
                 if stopping.wait(PAUSE_S):
                     raise OperatorError(UNKNOWN)
-    if servers.number > 1:
+    if servers.has_choice():
         _ask_all(settings, database)
 
 

@@ -16,7 +16,7 @@ from servers.proxy import Proxy
 from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.config import Settings
 from tenuto.db.connection_errors import describe
-from tenuto.db.database import Transaction
+from tenuto.db.database import Database, Transaction
 from tenuto.db.generation import Copy
 from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
@@ -33,7 +33,7 @@ def notes(server: PostgresServer) -> list[object]:
     return ask(server, "select id from note order by id")
 
 
-def note(database: PostgresDatabase, name: str) -> None:
+def note(database: Database, name: str) -> None:
     def add(tx: Transaction) -> None:
         tx.do("insert into note (id) values (:id)", id=name)
 
@@ -89,7 +89,7 @@ def test_an_old_primary_that_comes_back_is_not_written_to(pair: Pair) -> None:
     }
 
 
-def has_noted(database: PostgresDatabase, name: str) -> bool:
+def has_noted(database: Database, name: str) -> bool:
     try:
         note(database, name)
     except Unavailable:
@@ -155,19 +155,22 @@ def test_of_two_promoted_copies_that_where_processes_start_is_in_use(pair: Pair)
         other.stop()
 
 
-def test_a_start_asks_all_hosts_before_it_writes(pair: Pair, tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_list", [True, False])
+def test_what_a_command_has_seen_is_kept(pair: Pair, tmp_path: Path, has_list: bool) -> None:
     """The store has not heard of the promotion: whoever saw it died before it said so, or the disk was full.
-    What a short command saw is kept for the time when the promoted one does not answer (P1)."""
-    settings = Settings(folder=tmp_path, database=pair.url)
-    with closing(open_compared(settings)) as database:
+    A command uses the promoted one, alone or in a list after the old one, and whoever starts while that does
+    not answer is refused (P1)."""
+    first = Settings(folder=tmp_path, database=pair.old.url(NAME))
+    second = Settings(folder=tmp_path, database=pair.url if has_list else pair.new.url(NAME))
+    with closing(open_compared(first)) as database:
         begin(database)
         exchange(database, DirectoryBlobs(tmp_path / "blobs"))
     pair.fail_over()
     pair.old.start()
-    with closing(open_compared(settings)) as command:
+    with closing(open_compared(second)) as command:
         note(command, "one")
     pair.new.kill()
-    with closing(open_compared(settings)) as misled, pytest.raises(Unavailable):
+    with closing(open_compared(first)) as misled, pytest.raises(Unavailable):
         note(misled, "lost")
     pair.new.start()
 

@@ -149,6 +149,7 @@ def _recall(
     servers = database.servers
     if servers is None or (bucket_of(settings.blobs) is None and not (settings.folder / "blobs").is_dir()):
         return
+    known: list[Copy] = []
 
     def ask() -> bool:
         try:
@@ -157,6 +158,7 @@ def _recall(
             return False
         if recorded is not None:
             servers.learn(recorded)
+            known.append(recorded)
         return True
 
     def ask_quietly() -> None:
@@ -176,20 +178,16 @@ def _recall(
             while not ask():
                 if stopping.wait(PAUSE_S):
                     raise OperatorError(UNKNOWN)
-    if servers.has_choice():
-        _ask_all(settings, database)
-
-
-def _ask_all(settings: Settings, database: Database) -> None:
-    """Compare all hosts before the first of them is written to: whoever saw a promotion may have died, or met
-    a full disk, before the store had it. What is found is recorded, for a start while that host is away."""
-    servers = database.servers
-    assert servers is not None, "there are several"
     servers.ask_all()
-    with suppress(TenutoError):  # Whoever needs the store or the database reports it.
-        blobs = open_store(settings, os.environ)
-        recorded, newest = recorded_in(blobs), servers.newest
-        is_newer = recorded and newest and newest.generation > recorded.generation
-        # Nothing is written to the store of another database.
-        if is_newer and blobs.store_id() == database.read(known_id):
-            exchange(database, blobs)
+    newest = servers.newest
+    if known and newest is not None and newest.generation > known[0].generation:
+        with suppress(TenutoError):  # Whoever needs the store or the database reports it.
+            _record(settings, database)
+
+
+def _record(settings: Settings, database: Database) -> None:
+    """Tell the store of a promotion before anything is written: whoever saw it first may have died, or met a
+    full disk, and the next process may start while the promoted one is away. A short command is like that."""
+    blobs = open_store(settings, os.environ)
+    if blobs.store_id() == database.read(known_id):  # Nothing is written to the store of another database.
+        exchange(database, blobs)

@@ -191,6 +191,25 @@ def test_a_server_that_has_started_is_compared_with_the_others(pair: Pair) -> No
     assert ["one", "two"] == notes(pair.new)
 
 
+def test_a_foreign_server_in_the_list_changes_nothing(pair: Pair) -> None:
+    """It has an empty database of the same name and a higher timeline: ours, which comes first, is used (P1)."""
+    fresh = start_postgres(is_durable=False)
+    try:
+        fresh.run(f"create database {NAME}")
+        for _ in range(2):
+            fresh.stand_by()
+            fresh.run("select pg_promote()")
+        url = f"postgresql://postgres@/{NAME}?host={pair.old.folder},{fresh.folder}"
+        with closing(PostgresDatabase(url)) as database:
+            note(database, "one")
+            look(database.servers)
+            note(database, "two")
+    finally:
+        fresh.stop()
+
+    assert ["one", "two"] == notes(pair.old)
+
+
 def test_all_addresses_of_a_name_are_compared(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that leads to both servers is a list of hosts: nobody stopped the old primary (P1)."""
     old = Proxy(pair.old.address, "127.0.0.2")

@@ -9,7 +9,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -45,6 +45,7 @@ _TOLD_NOTHING = (
 )
 
 Session = psycopg.Connection[tuple[Any, ...]]
+Place = dict[str, Any]
 
 
 class Open(Struct):
@@ -79,7 +80,7 @@ class Servers:
         """Whether outdated copies are logged: a short command's own error says it already."""
         self.open: list[Open] = []
         """Connections that may be open still."""
-        # The servers' processes that were compared with those of all hosts. Only grows.
+        # The servers' processes that were compared with those of all other hosts. Only grows.
         self._compared: set[str] = set()
         self._told: dict[str, float] = {}
         # Guards the five above.
@@ -91,15 +92,17 @@ class Servers:
         outdated: Outdated | None = None
         failed: Exception | None = None
         places = list(self._places())
-        for place in places:
+        for number, place in enumerate(places, 1):
             session: Session | None = None
             try:
                 session = _connect(place, application)
                 process, copy = _identify(session)
-                if len(places) > 1 and process not in self._compared:
-                    # It has just started, or we have: it may be an old primary that comes back.
-                    self.ask_all()
                 self.admit(_name(place), copy)
+                if process not in self._compared:
+                    # It has just started, or we have: it may be an old primary that comes back.
+                    self.ask_all(places[number:])
+                    self.admit(_name(place), copy)
+                    self._compared.add(process)
                 self._enter(session, place, process, copy)
                 return session
             except Outdated as error:
@@ -120,19 +123,18 @@ class Servers:
             if self.newest is None or copy.generation > self.newest.generation:
                 self.newest = copy
 
-    def ask_all(self) -> dict[str, tuple[str, Copy]]:
-        """Learn of the newest copy that any server has; returns what all of them hold, as `primaries`."""
-        found = self.primaries()
+    def ask_all(self, places: Iterable[Place] | None = None) -> dict[str, tuple[str, Copy]]:
+        """Learn of the newest copy that any server has; returns what they hold, as `primaries`."""
+        found = self.primaries(places)
         for host, copy in found.values():
             with suppress(Outdated):
                 self.admit(host, copy)
-        self._compared.update(found)
         return found
 
-    def primaries(self) -> dict[str, tuple[str, Copy]]:
+    def primaries(self, places: Iterable[Place] | None = None) -> dict[str, tuple[str, Copy]]:
         """What each server that takes writes holds, by its process: its host and its copy."""
         found = {}
-        for place in self._places():
+        for place in self._places() if places is None else places:
             with suppress(psycopg.Error), _connect(place, "tenuto-look") as session:
                 process, copy = _identify(session)
                 found[process] = _name(place), copy
@@ -171,13 +173,13 @@ class Servers:
         with self.changing:
             return next((one.copy for one in self.open if one.process == process), None)
 
-    def _enter(self, session: Session, place: dict[str, Any], process: str, copy: Copy) -> None:
+    def _enter(self, session: Session, place: Place, process: str, copy: Copy) -> None:
         descriptor = session.pgconn.socket
         entry = Open(_name(place), process, copy, descriptor, os.fstat(descriptor).st_ino)
         with self.changing:
             self.open.append(entry)
 
-    def _places(self) -> Iterator[dict[str, Any]]:
+    def _places(self) -> Iterator[Place]:
         """The parameters of each address in turn. A host name may have several, each a server of its own."""
         several = {
             name: str(self._parameters.get(name) or os.environ.get(f"PG{name.upper()}", "")).split(",")
@@ -193,7 +195,7 @@ class Servers:
                 yield {name: value for name, value in {**place, "hostaddr": address}.items() if value}
 
 
-def _addresses(place: dict[str, Any]) -> list[str]:
+def _addresses(place: Place) -> list[str]:
     host, port = str(place["host"]), str(place["port"])
     if place["hostaddr"] or not host or host[0] in "/@":
         return [str(place["hostaddr"])]
@@ -204,7 +206,7 @@ def _addresses(place: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 
-def _connect(place: dict[str, Any], application: str) -> Session:
+def _connect(place: Place, application: str) -> Session:
     parameters = {**place, **NETWORK, "application_name": application}
     return psycopg.Connection.connect(**parameters, autocommit=True)
 
@@ -246,6 +248,6 @@ def _ask(session: Session, sql: str) -> list[str]:
     return [(answers[0].get_value(0, column) or b"").decode() for column in columns]
 
 
-def _name(place: dict[str, Any]) -> str:
+def _name(place: Place) -> str:
     """The server as the log names it."""
     return f"{place.get('host') or place.get('hostaddr', '')}:{place.get('port', 5432)}"

@@ -192,7 +192,7 @@ def test_a_server_that_has_started_is_compared_with_the_others(pair: Pair) -> No
 
 
 def test_a_foreign_server_in_the_list_changes_nothing(pair: Pair) -> None:
-    """It has an empty database of the same name and a higher timeline: ours, which comes first, is used (P1)."""
+    """It has an empty database of the same name and a higher timeline: ours, which is first, is used (P1)."""
     fresh = start_postgres(is_durable=False)
     try:
         fresh.run(f"create database {NAME}")

@@ -61,6 +61,7 @@ def test_with_several_hosts_a_start_waits_for_the_store(
         first.begin()
         first.await_ready()
         first.stop()
+        begun = ask(pair.old, "select epoch from generation")
         pair.fail_over()
         single.begin()
         until(lambda: b'"timeline":2' in (blobs.newest() or b""), PATIENCE_S, "the store knows of it")
@@ -88,4 +89,48 @@ def test_with_several_hosts_a_start_waits_for_the_store(
     assert [503, 200, 503] == [answer.status_code for answer in (ready, alive, refused)]
     assert ("unavailable", "2") == (refused.json()["error"]["code"], refused.headers["retry-after"])
     assert [] == workers + ask(pair.old, "select id from worker")
-    assert [1] == ask(pair.old, "select epoch from generation")
+    assert begun == ask(pair.old, "select epoch from generation")
+
+
+def test_a_store_of_another_database_is_told_nothing(
+    pair: Pair, seaweed: SeaweedServer, tmp_path: Path
+) -> None:
+    """A process is given the wrong bucket, which does not answer while it starts. Once it does, the process
+    ends. The record of the service whose bucket it is stays as it was: otherwise that one's processes would
+    leave their database (P1, P3)."""
+    link = Proxy(("127.0.0.1", seaweed.port))
+    store = {
+        **seaweed.variables,
+        "TENUTO_BLOBS": f"s3://tenuto/{tmp_path.name}",
+        "TENUTO_S3_ENDPOINT": f"http://127.0.0.1:{link.port}",
+        "TENUTO_S3_REGION": REGION,
+        "TENUTO_S3_TIMEOUT_S": "1",
+    }
+    pair.old.run("create database second")
+    right = node("api", "right", tmp_path, pair.old.url(NAME), store)
+    own = {**store, "TENUTO_BLOBS": f"s3://tenuto/{tmp_path.name}-second"}
+    second = node("api", "second", tmp_path, pair.old.url("second"), own)
+    wrong = node("api", "wrong", tmp_path, pair.old.url("second"), store)
+    blobs = open_store(load(right.environment), right.environment)
+    try:
+        for each in (right, second):
+            each.begin()
+            each.await_ready()
+            until(lambda: blobs.newest() is not None, PATIENCE_S, "the store knows of it")
+            each.stop()
+        recorded = blobs.newest()
+        pair.old.run("update generation set epoch = epoch + 1000000000", "second")
+        link.stall()
+        wrong.begin()
+        wrong.await_ready()
+        link.pass_on()
+        until(lambda: not wrong.is_running(), PATIENCE_S, "it ends")
+        left = blobs.newest()
+    finally:
+        for each in (right, second, wrong):
+            if each.is_running():
+                each.kill()
+        link.close()
+
+    assert "store.other" in wrong.said()
+    assert recorded == left

@@ -1,23 +1,29 @@
 """Of several copies of a database, one is in use: that with the highest timeline, then the highest epoch."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
+import psycopg
 import pytest
 from structlog.testing import capture_logs
 
 from servers.pairs import NAME, Pair, ask, make_pair
-from servers.postgres import PostgresServer, start_postgres
+from servers.postgres import THROUGH, PostgresServer, start_postgres
 from servers.processes import until
+from servers.proxy import Proxy
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.config import Settings
 from tenuto.db.connection_errors import describe
-from tenuto.db.database import Transaction
+from tenuto.db.database import Database, Transaction
 from tenuto.db.generation import Copy
 from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
 from tenuto.errors import Unavailable
 from tenuto.features.copies import store
 from tenuto.features.copies.look import look
-from tenuto.features.copies.record import begin
+from tenuto.features.copies.record import begin, exchange, open_compared
 from tenuto.features.copies.verified import unverified
 
 OURS = "select count(*) from pg_stat_activity where application_name like 'tenuto%'"
@@ -27,7 +33,7 @@ def notes(server: PostgresServer) -> list[object]:
     return ask(server, "select id from note order by id")
 
 
-def note(database: PostgresDatabase, name: str) -> None:
+def note(database: Database, name: str) -> None:
     def add(tx: Transaction) -> None:
         tx.do("insert into note (id) values (:id)", id=name)
 
@@ -83,7 +89,7 @@ def test_an_old_primary_that_comes_back_is_not_written_to(pair: Pair) -> None:
     }
 
 
-def has_noted(database: PostgresDatabase, name: str) -> bool:
+def has_noted(database: Database, name: str) -> bool:
     try:
         note(database, name)
     except Unavailable:
@@ -143,10 +149,165 @@ def test_of_two_promoted_copies_that_where_processes_start_is_in_use(pair: Pair)
             with pytest.raises(Unavailable):
                 note(database, "after it")
 
-        assert (0, 2, 1) == newest.generation
+        assert (0, 2) == newest.generation[:2]
         assert ["before the start"] == notes(other)
     finally:
         other.stop()
+
+
+@pytest.mark.parametrize("has_list", [True, False])
+def test_what_a_command_has_seen_is_kept(pair: Pair, tmp_path: Path, has_list: bool) -> None:
+    """The store has not heard of the promotion: whoever saw it died before it said so, or the disk was full.
+    A command uses the promoted one, alone or in a list after the old one, and whoever starts while that does
+    not answer is refused (P1)."""
+    first = Settings(folder=tmp_path, database=pair.old.url(NAME))
+    second = Settings(folder=tmp_path, database=pair.url if has_list else pair.new.url(NAME))
+    with closing(open_compared(first)) as database:
+        begin(database)
+        exchange(database, DirectoryBlobs(tmp_path / "blobs"))
+    pair.fail_over()
+    pair.old.start()
+    with closing(open_compared(second)) as command:
+        note(command, "one")
+    pair.new.kill()
+    with closing(open_compared(first)) as misled, pytest.raises(Unavailable):
+        note(misled, "lost")
+    pair.new.start()
+
+    assert [] == notes(pair.old)
+    assert ["one"] == notes(pair.new)
+
+
+def test_a_server_that_has_started_is_compared_with_the_others(pair: Pair) -> None:
+    """A process that was idle has seen nothing of the failover: the old primary, which is first in its list
+    and is back already, is not taken (P1)."""
+    with closing(PostgresDatabase(pair.url)) as database:
+        note(database, "one")
+        pair.fail_over()
+        pair.old.start()
+        until(lambda: has_noted(database, "two"), 30, "it connects again")
+
+    assert ["one"] == notes(pair.old)
+    assert ["one", "two"] == notes(pair.new)
+
+
+def test_a_foreign_server_in_the_list_changes_nothing(pair: Pair) -> None:
+    """It has an empty database of the same name and a higher timeline: ours, which is first, is used (P1)."""
+    fresh = start_postgres(is_durable=False)
+    try:
+        fresh.run(f"create database {NAME}")
+        for _ in range(2):
+            fresh.stand_by()
+            fresh.run("select pg_promote()")
+        url = f"postgresql://postgres@/{NAME}?host={pair.old.folder},{fresh.folder}"
+        with closing(PostgresDatabase(url)) as database:
+            note(database, "one")
+            look(database.servers)
+            note(database, "two")
+    finally:
+        fresh.stop()
+
+    assert ["one", "two"] == notes(pair.old)
+
+
+def test_all_addresses_of_a_name_are_compared(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that leads to both servers is a list of hosts: nobody stopped the old primary (P1)."""
+    old = Proxy(pair.old.address, "127.0.0.2")
+    new = Proxy(pair.new.address, "127.0.0.3", old.port)
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (each, old.port)) for each in ("127.0.0.2", "127.0.0.3")
+    ]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    url = THROUGH.format(port=old.port, name=NAME).replace("127.0.0.1", "db.example.com")
+    with closing(old), closing(new), closing(PostgresDatabase(url)) as database:
+        note(database, "one")
+        pair.promote()
+        look(database.servers)
+        until(lambda: has_noted(database, "two"), 30, "it connects again")
+        with closing(PostgresDatabase(url)) as started:
+            note(started, "three")
+
+    assert ["one"] == notes(pair.old)
+    assert ["one", "three", "two"] == notes(pair.new)
+
+
+def test_a_second_promotion_to_the_same_timeline_is_refused(pair: Pair, tmp_path: Path) -> None:
+    """Nothing of ours has started since the first one. The old primary is made a standby that follows nobody,
+    and is promoted while the other is away: it misses what that one was told (P1)."""
+    blobs = DirectoryBlobs(tmp_path / "blobs")
+    settings = Settings(folder=tmp_path, database=pair.url)
+    with closing(open_compared(settings)) as database:
+        begin(database)
+        exchange(database, blobs)
+        pair.fail_over()
+        until(lambda: has_noted(database, "one"), 30, "the promoted one is found")
+        exchange(database, blobs)
+        pair.new.kill()
+        pair.old.stand_by()
+        pair.old.run("select pg_promote()")
+        until(lambda: ask(pair.old, "select pg_is_in_recovery()::int") == [0], 30, "it is promoted")
+        with closing(open_compared(settings)) as started:
+            for each in (database, started):
+                with pytest.raises(Unavailable):
+                    note(each, "lost")
+        pair.new.start()
+        until(lambda: has_noted(database, "two"), 30, "the right one is back")
+
+    assert [] == notes(pair.old)
+    assert ["one", "two"] == notes(pair.new)
+
+
+def test_starts_on_two_promoted_copies_tell_them_apart(pair: Pair) -> None:
+    """Of the two processes neither has heard of the other: one copy is the newer one for both (P1)."""
+    other = pair.old.standby()
+    try:
+        pair.catch_up()
+        pair.old.kill()
+        found = []
+        for server in (pair.new, other):
+            server.run("select pg_promote()")
+            with closing(PostgresDatabase(server.url(NAME))) as started:
+                begin(started)
+                found.append(started.servers.newest or pytest.fail("it has begun"))
+    finally:
+        other.stop()
+
+    assert found[0].timeline == found[1].timeline
+    assert found[0].epoch != found[1].epoch
+
+
+def test_a_start_says_nothing_about_a_copy_that_it_is_not_connected_to(pair: Pair) -> None:
+    """The store answers late that another copy is in use: the epoch of the old one is not taken for that
+    one's, which all other processes would then leave (P1)."""
+    pair.promote()
+    with (
+        closing(PostgresDatabase(pair.old.url(NAME))) as database,
+        closing(PostgresDatabase(pair.new.url(NAME))) as other,
+    ):
+        note(database, "before the answer")
+        begin(other)
+        newest = other.servers.newest
+        assert newest is not None
+        database.servers.learn(newest)
+        with pytest.raises(Unavailable):
+            begin(database)
+
+    assert newest == database.servers.newest
+    assert [] == ask(pair.old, "select epoch from generation")
+
+
+def test_a_server_that_hangs_keeps_nobody_from_the_others(pair: Pair) -> None:
+    """It takes the connection and answers no question about its copy: the next host is asked (P1)."""
+    pair.catch_up()
+    with psycopg.connect(pair.old.url(NAME)) as holding:
+        holding.execute("lock table generation in access exclusive mode")
+        pair.new.run("select pg_promote()")
+        with closing(PostgresDatabase(pair.url)) as database:
+            note(database, "one")
+            look(database.servers)
+
+    assert [] == notes(pair.old)
+    assert ["one"] == notes(pair.new)
 
 
 def test_a_start_ends_no_connection_to_the_same_copy(pair: Pair) -> None:
@@ -190,8 +351,9 @@ def test_another_server_is_used_once_it_is_accepted(pair: Pair) -> None:
                 later.servers.learn(accepted)
                 begin(later)
 
-        assert Copy(seen.system, 1, 1, 2) == accepted
-        assert "epoch 0, and timeline 1, epoch 1 is in use" in describe(refused.value)
+        assert Copy(seen.system, 1, 1, accepted.epoch) == accepted
+        assert known.epoch < accepted.epoch
+        assert f"epoch 0, and timeline 1, epoch {known.epoch} is in use" in describe(refused.value)
         assert [] == notes(pair.old)
     finally:
         fresh.stop()

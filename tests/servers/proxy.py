@@ -67,7 +67,8 @@ class _Trap:
 class Proxy:
     """Listens on a port of this machine and passes everything on to a server, until told otherwise."""
 
-    def __init__(self, server: Address) -> None:
+    def __init__(self, server: Address, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._host = host
         self._server = server
         self._links: set[_Link] = set()
         self._open = {way: asyncio.Event() for way in BOTH}
@@ -78,7 +79,7 @@ class Proxy:
         self._cuts = 0
         self._cut = threading.Condition()
         self._listening: asyncio.Server | None = None
-        self.port = 0
+        self.port = port
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
@@ -153,7 +154,7 @@ class Proxy:
         await self._set_open(set(BOTH))
         if self._listening is None:
             # The port that it had: whoever connects again looks for us there.
-            self._listening = await asyncio.start_server(self._accept, "127.0.0.1", self.port)
+            self._listening = await asyncio.start_server(self._accept, self._host, self.port)
             self.port = self._listening.sockets[0].getsockname()[1]
 
     async def _refuse(self) -> None:

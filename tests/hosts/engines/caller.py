@@ -49,12 +49,19 @@ class Caller:
             "a child": lambda: subprocess.run([sys.executable, "-c", CHILD], check=True, stderr=-3),
             "a thread": lambda: _in_thread(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),
             "a server here": lambda: socket.create_connection(("127.0.0.1", port)),
+            "one that was open": lambda: _opened_by_hook().send(b"a report"),
             "a pair": socket.socketpair,
             "a Unix socket": lambda: socket.socket(socket.AF_UNIX),
         }
         variables = {name: os.environ.get(name) for name in run.parameters["variables"]}
         tried = {name: _tried(attempt) for name, attempt in tries.items()}
         return Result("text/plain", b"", {"tried": tried, "variables": variables})
+
+
+def _opened_by_hook() -> socket.socket:
+    """A test's `sitecustomize` opens it, as libraries' hooks do."""
+    opened: socket.socket = sys.modules["sitecustomize"].opened
+    return opened
 
 
 def _tried(attempt: Callable[[], object]) -> str:

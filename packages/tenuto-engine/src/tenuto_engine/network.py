@@ -6,10 +6,13 @@ stop those that we know; a filter of system calls stops the others, whatever lan
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import socket
 import sys
 from collections.abc import MutableMapping
+from pathlib import Path
 
 NO_REPORTS = {
     # ONNX Runtime from 1.29 on: a lasting id of the machine, its processor, the model's name, runs.
@@ -75,10 +78,30 @@ def close() -> str:
             refuse,
         ]
         seccomp.install(rules, refuse, is_trusted=True)
+        _drop_opened()
     except (ImportError, AttributeError, OSError) as error:
         # An interpreter without ctypes, or a kernel without seccomp.
         return f"not closed: {error}"
     return NONE
+
+
+def _drop_opened() -> None:
+    """End what was opened before: an interpreter runs hooks of installed libraries as it starts.
+
+    The descriptors stay, for nothing: another file with the same number would be taken for a socket.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for link in list(Path("/proc/self/fd").iterdir()):
+        with contextlib.suppress(OSError):
+            kind, descriptor = str(link.readlink()), int(link.name)
+            if kind == "anon_inode:[io_uring]" or (kind.startswith("socket:") and not _is_unix(descriptor)):
+                os.dup2(nothing, descriptor, inheritable=False)
+    os.close(nothing)
+
+
+def _is_unix(descriptor: int) -> bool:
+    with socket.socket(fileno=os.dup(descriptor)) as opened:
+        return opened.family == socket.AF_UNIX
 
 
 if __name__ == "__main__":

@@ -101,8 +101,8 @@ class StoreWatch:
             looks += 1
             if looks % round(COMPARE_S / LOOK_S) == 0:
                 self._exchange()
-            if not self._is_compared and looks % round(COMPARE_S / LOOK_S) == 0:
-                self._compare_late()
+                if not self._is_compared:
+                    self._compare_late()
 
     def _look(self) -> None:
         try:
@@ -118,10 +118,12 @@ class StoreWatch:
             self._is_lost = False
 
     def _exchange(self) -> None:
+        if not self._is_compared:
+            return  # What another database's store is told ends the connections of that one's processes.
         try:
             exchange(self._database, self._blobs)
-        except (StoreUnreachable, StorageFailed):
-            return  # Whoever needs the store reports it.
+        except (StoreUnreachable, StorageFailed, Unavailable):
+            return  # Whoever needs the store or the database reports it.
         except Exception as error:
             from tenuto.logs import log_failure
 
@@ -159,4 +161,4 @@ class StoreWatch:
         except OperatorError as error:
             log().error("store.other", reason=error.message)
             os.kill(self._ends, signal.SIGTERM)
-            self._is_compared = True
+            self.stop()

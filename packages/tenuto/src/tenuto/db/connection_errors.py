@@ -12,6 +12,7 @@ _REFUSED = re.compile(r"connection to server [^\n]*? failed: (FATAL: +)?([^\n]+)
 _ESCAPED = "in a password / is written %2F and @ is written %40"
 OTHER_SESSION = frozenset(("26000", "42P05"))
 """SQLSTATEs: a statement that we have prepared is missing, or there already: the session is another one."""
+_NO_RIGHT = "42501"
 _OTHERWISE = {
     "resolve host": f"its host has no address ({_ESCAPED})",
     "translate host name": f"its host has no address ({_ESCAPED})",
@@ -28,6 +29,8 @@ def describe(error: BaseException) -> str:
             return "is behind a pooler that changes sessions between transactions"
         if isinstance(cause, Outdated):
             return f"is not the one in use: {message}"
+        if getattr(cause, "sqlstate", None) == _NO_RIGHT:
+            return f"refuses us: {message.partition(chr(10))[0]}"
         if match := _REFUSED.search(message):
             return f"{'refuses us' if match[1] else 'does not answer'}: {match[2]}"
         for sign, reason in _OTHERWISE.items():
@@ -42,6 +45,8 @@ def remedy(error: BaseException) -> str:
         return "set its pool_mode to session"
     if any(isinstance(cause, Outdated) for cause in _causes(error)):
         return "correct the setting database, or accept this copy with: tenuto admin database accept"
+    if any(getattr(cause, "sqlstate", None) == _NO_RIGHT for cause in _causes(error)):
+        return "grant it to the role in the setting database"
     return "start it, or correct the setting database"
 
 

@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 
 from tenuto.db.database import Database
-from tenuto.db.generation import Copy, Outdated
+from tenuto.db.generation import Copy
 from tenuto.db.servers import Open, Servers
 from tenuto.logs import get_logger, log_failure
 
@@ -46,12 +46,9 @@ def look(servers: Servers) -> None:
     with servers.changing:
         servers.open = [one for one in servers.open if _reach(one)]
         lower = [one for one in servers.open if servers.fault(one.copy)]
-    if not lower and servers.number == 1:
+    if not lower and not servers.has_choice():
         return
-    found = servers.primaries()
-    for host, copy in found.values():
-        with suppress(Outdated):
-            servers.admit(host, copy)
+    found = servers.ask_all()
     with servers.changing:
         ended = [
             one.host for one in servers.open if _is_behind(servers, one, found) and _reach(one, shut=True)

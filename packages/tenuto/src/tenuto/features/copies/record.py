@@ -12,14 +12,16 @@ from typing import Any
 
 import msgspec
 
+from tenuto.artifacts.pairing import known_id
 from tenuto.blobs.blob import NEWEST, BlobStore
 from tenuto.blobs.opening import open_store
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.database import Database, Transaction
-from tenuto.db.generation import Copy
+from tenuto.db.generation import Copy, Outdated
+from tenuto.db.migrations import migrate, pending, shipped
 from tenuto.db.opening import open_database
-from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError
+from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError, Unavailable
 from tenuto.features.copies import store
 
 PATIENCE_S = 5.0
@@ -53,24 +55,38 @@ def open_compared(
 
 
 def begin(database: Database) -> None:
-    """Say in the database that a process starts with it: any copy that was made before has a lower epoch."""
+    """Say in the database that a process starts with it: any copy that was made before has a lower epoch.
+
+    Raises Unavailable if another copy has become the newest since the connection was compared.
+    """
     if (servers := database.servers) is None:
         return
 
+    from tenuto.db.postgres import AWAY
+
     def raise_epoch(tx: Transaction) -> Copy:
-        assert servers.newest is not None, "this connection was compared"
-        return store.begin(tx, servers.newest)
+        newest = servers.newest
+        assert newest is not None, "this connection was compared"
+        compared = servers.held_by(store.process(tx))
+        own = None if compared is None else store.now(tx, compared)
+        if own is None or (fault := own.fault(newest)):
+            raise Unavailable(AWAY) from Outdated(fault if own else "the copy of another server")
+        return store.begin(tx, own, newest)
 
     servers.learn(database.write(raise_epoch))
 
 
 def exchange(database: Database, blobs: BlobStore) -> None:
-    """Learn from the store, and tell it what is newer. StoreUnreachable, StorageFailed."""
+    """Learn from the store, and tell it what is newer. StoreUnreachable, StorageFailed, Unavailable."""
     if (servers := database.servers) is None:
         return
     recorded = recorded_in(blobs)
     if recorded is not None:
         servers.learn(recorded)
+        newest = servers.newest
+        if newest is not None and newest.generation[:2] > recorded.generation[:2]:
+            # A promotion: another server may be promoted to the same timeline, and lack what this one holds.
+            begin(database)
     newest = servers.newest
     if newest is not None and (recorded is None or newest.generation > recorded.generation):
         # Of two that write at once, the lower one may be last: the higher one repeats it when it looks again.
@@ -78,9 +94,9 @@ def exchange(database: Database, blobs: BlobStore) -> None:
 
 
 def accept(database: Database, open_blobs: Callable[[], BlobStore]) -> str:
-    """Make the copy of the one server that answers the newest; returns its host.
+    """Make the copy of the one server that answers the newest, and migrate it; returns its host.
 
-    Raises OperatorError if several answer, Unavailable if none does.
+    Raises OperatorError if several answer or the database is empty, Unavailable if none answers.
     """
     servers = database.servers
     assert servers is not None, "a file has no other copy"
@@ -90,7 +106,12 @@ def accept(database: Database, open_blobs: Callable[[], BlobStore]) -> str:
         raise OperatorError(
             f"several servers take writes: {hosts}; write the one to accept alone in `database`"
         )
-    blobs = open_blobs()  # It reads the database: Unavailable if there is none.
+    lacking = pending(database)  # Unavailable if there is none.
+    if len(lacking) == len(shipped()):
+        raise OperatorError("the database is empty; correct the setting database, or restore into it first")
+    # Nobody else can migrate it: an older version's, restored from before an upgrade, is refused until then.
+    migrate(database)
+    blobs = open_blobs()
     recorded = None
     with suppress(OperatorError):  # A damaged record is replaced.
         recorded = recorded_in(blobs)
@@ -128,6 +149,7 @@ def _recall(
     servers = database.servers
     if servers is None or (bucket_of(settings.blobs) is None and not (settings.folder / "blobs").is_dir()):
         return
+    known: list[Copy] = []
 
     def ask() -> bool:
         try:
@@ -136,6 +158,7 @@ def _recall(
             return False
         if recorded is not None:
             servers.learn(recorded)
+            known.append(recorded)
         return True
 
     def ask_quietly() -> None:
@@ -155,3 +178,16 @@ def _recall(
             while not ask():
                 if stopping.wait(PAUSE_S):
                     raise OperatorError(UNKNOWN)
+    servers.ask_all()
+    newest = servers.newest
+    if known and newest is not None and newest.generation > known[0].generation:
+        with suppress(TenutoError):  # Whoever needs the store or the database reports it.
+            _record(settings, database)
+
+
+def _record(settings: Settings, database: Database) -> None:
+    """Tell the store of a promotion before anything is written: whoever saw it first may have died, or met a
+    full disk, and the next process may start while the promoted one is away. A short command is like that."""
+    blobs = open_store(settings, os.environ)
+    if blobs.store_id() == database.read(known_id):  # Nothing is written to the store of another database.
+        exchange(database, blobs)

@@ -287,8 +287,8 @@ def test_containers_tell_what_is_missing_and_bear_what_is_added() -> None:
         assert _lacking(content + bytes(1000)) is None
         assert _lacking(content[:-50]) is not None
     assert _lacking(encoded(sound, ("-c:a", "aac", "-f", "ipod")) + b"TAG" + bytes(125)) is None
-    for way in (("-c:a", "pcm_s16le", "-f", "avi"), ("-c:a", "aac", "-write_id3v2", "1", "-f", "adts")):
-        content = encoded(sound, way)
+    avi, tagged_aac = ("-c:a", "pcm_s16le", "-f", "avi"), ("-c:a", "aac", "-write_id3v2", "1", "-f", "adts")
+    for content in (encoded(sound, avi), encoded(sound, tagged_aac)):
         assert _lacking(content) is None
         assert _lacking(content[: len(content) // 2]) is not None
 

@@ -37,6 +37,16 @@ describe('a sound file', () => {
     expect(lengthOf(streamed.buffer).isWhole).toBe(true)
   })
 
+  it('is whole with the tags and padding of other programs', () => {
+    const tag = [...text('TAG'), ...zeros(125)]
+    const webm = [0x1a, 0x45, 0xdf, 0xa3, 0x81, 0, 0x18, 0x53, 0x80, 0x67, 0x81, 0]
+    for (const end of [[...text('TAG+'), ...zeros(223), ...tag], [...text('LYRICSBEGINwordsLYRICSEND'), ...tag], Array<number>(300).fill(0xaa), [13, 10]]) {
+      expect(lengthOf(join(frames(5), end)).isWhole).toBe(true)
+    }
+    expect(lengthOf(join(webm, zeros(100))).isWhole).toBe(true)
+    expect(lengthOf(join(frames(5), text('LYRICSBEGIN'), frames(5))).isWhole).toBe(false)
+  })
+
   it('whose channels cancel each other out is heard', () => {
     const one = Float32Array.from([0.5, -0.25, 0.125])
     expect(mixed([one, one.map((sample) => -sample)])).toEqual(one)

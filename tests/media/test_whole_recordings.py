@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 from media.readers import as_pcm, converted
 from servers.ffmpegs import ffmpeg
 from tenuto.media.child import NotReadable
+from tenuto_client.sounds.containers import missing_of
+from tenuto_client.sounds.mp3 import _kind
+from tenuto_client.sounds.ogg import _checksum
+from tenuto_client.sounds.source import Source
 
 RATE = 16_000
 MP3 = ["-c:a", "libmp3lame"]
@@ -166,6 +170,127 @@ def test_tags_and_padding_are_no_sound_and_other_bytes_are_told_of() -> None:
     assert 2 * length == converted(id3 + sound + tags + id3 + sound + bytes(5000) + ape + tags)[1]
     with pytest.raises(NotReadable, match=r"30\d\d bytes from byte \d+ on are no sound"):
         converted(sound + np.random.default_rng(1).bytes(3000).replace(b"\xff", b"\0") + sound)
+
+
+def _chunk(name: bytes, content: bytes, length: int | None = None) -> bytes:
+    """Of a WAV, perhaps with another length in its head."""
+    told = len(content) if length is None else length
+    return name + told.to_bytes(4, "little") + content + bytes(len(content) % 2)
+
+
+def _vbri(frames: bytes) -> bytes:
+    """A frame of 128 kbit/s with the tag of Fraunhofer's encoder, right for the frames behind it."""
+    head, at, count = b"\xff\xfb\x90\xc4", 0, 0
+    while kind := _kind(frames[at : at + 4]):
+        at, count = at + kind.size, count + 1
+    tag = b"VBRI" + bytes(10) + count.to_bytes(4, "big")
+    return (head + bytes(32) + tag).ljust(417, b"\0")
+
+
+def _ordinary() -> dict[str, tuple[bytes, bytes]]:
+    """Files as other programs write them, each with one of the same sound that any decoder reads."""
+    sound = spoken(3, 44_100, 1)
+    samples, form = sound[44:], sound[12:36]
+    bare = encoded(sound, (*MP3, "-q:a", "4", *WITHOUT_LENGTH, "-id3v2_version", "0", "-f", "mp3"))
+    tagged = bytearray(encoded(sound, (*MP3, "-q:a", "9", "-f", "mp3")))
+    place = tagged.index(b"Xing")
+    count = int.from_bytes(tagged[place + 8 : place + 12], "big")
+    tagged[place + 8 : place + 12] = (count + 1).to_bytes(4, "big")
+    tagged[place + 120 : place + 124] = b"GOGO"
+    flac = encoded(sound, tuple(WAYS["FLAC"]))
+    too_few = bytearray(flac)
+    too_few[22:26] = (10_000).to_bytes(4, "big")
+    wide = _chunk(
+        b"ds64", (len(samples) + 80).to_bytes(8, "little") + len(samples).to_bytes(8, "little") + bytes(12)
+    )
+    open_wide = _chunk(b"ds64", bytes(28))
+    data = _chunk(b"data", samples, 0xFFFF_FFFF)
+    caf = encoded(sound, tuple(WAYS["CAF"]))
+    in_wav = encoded(sound, ("-c:a", "libmp3lame", "-f", "wav"))
+    return {
+        "VBRI": (_vbri(bare) + bare, bare),
+        "a head that counts itself": (bytes(tagged), bytes(tagged)),
+        "a tag with longer texts": (bare + b"TAG+" + bytes(223) + b"TAG" + bytes(125), bare),
+        "old lyrics": (bare + b"LYRICSBEGINwordsLYRICSEND" + b"TAG" + bytes(125), bare),
+        "filled up": (bare + b"\xaa" * 300, bare),
+        "a line end": (sound + b"\r\n", sound),
+        "FLAC and zeros": (flac + bytes(999), flac),
+        "FLAC whose head counts too few": (bytes(too_few), sound),
+        "BW64": (b"BW64\xff\xff\xff\xffWAVE" + wide + form + data, sound),
+        "RF64 of a recorder that was not stopped": (
+            b"RF64\xff\xff\xff\xffWAVE" + open_wide + form + data,
+            sound,
+        ),
+        "CAF without a length": (caf.replace(caf[caf.index(b"data") + 4 :][:8], b"\xff" * 8, 1), sound),
+        "MP3 in a WAV": (in_wav, in_wav),
+    }
+
+
+def test_files_of_other_programs_are_read_to_their_end() -> None:
+    """Their heads say nothing, or something wrong that does no harm."""
+    refused = []
+    for name, (content, same) in _ordinary().items():
+        try:
+            is_right = agree(converted(content)[0], by_ffmpeg(same))
+        except NotReadable as error:
+            refused.append((name, str(error)))
+        else:
+            assert is_right, name
+
+    assert [] == refused
+
+
+def _turned_back(content: bytes) -> bytes:
+    """An Ogg whose last page says that there are 48,000 samples."""
+    at = content.rindex(b"OggS")
+    page = bytearray(content[at:])
+    page[6:14] = (48_000).to_bytes(8, "little")
+    page[22:26] = _checksum(bytes(page)).to_bytes(4, "little")
+    return content[:at] + bytes(page)
+
+
+def test_what_would_hide_sound_is_told_of() -> None:
+    """Tags without an end between joined files, and pages that count fewer samples than those before."""
+    bare = encoded(
+        spoken(2, 44_100, 1), (*MP3, "-q:a", "4", *WITHOUT_LENGTH, "-id3v2_version", "0", "-f", "mp3")
+    )
+    ape = b"APETAGEX" + (2000).to_bytes(4, "little") + (1 << 30).to_bytes(4, "little") + bytes(16)
+    for tag in (b"ID3\x03\0\0\x7f\x7f\x7f\x7f", ape, b"LYRICSBEGIN"):
+        with pytest.raises(NotReadable, match=r"the tag at byte .* has no end"):
+            converted(bare + tag + bare)
+    for name in ("Vorbis", "Opus"):
+        with pytest.raises(NotReadable, match="counts fewer samples"):
+            converted(_turned_back(encoded(spoken(4, 48_000, 1), tuple(WAYS[name]))))
+
+
+def _lacking(content: bytes) -> str | None:
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(content)
+        return missing_of(Source(file))
+
+
+def test_containers_tell_what_is_missing_and_bear_what_is_added() -> None:
+    """Of fragments the index tells, of an AVI its lists; padding and the tags of some programs do no harm."""
+    sound = spoken(4, 44_100, 1)
+    in_fragments = ("-c:a", "aac", "-movflags", "dash+global_sidx", "-frag_duration", "500000", "-f", "mp4")
+    dash = encoded(sound, in_fragments)
+    half = dash.rindex(b"moof", 0, 2 * len(dash) // 3) - 4
+
+    assert _lacking(dash) is None
+    assert "promise" in str(_lacking(dash[:half]))
+    for way in (
+        ("-c:a", "aac", "-f", "ipod"),
+        ("-c:a", "libopus", "-f", "webm"),
+        ("-c:a", "aac", "-f", "adts"),
+    ):
+        content = encoded(sound, way)
+        assert _lacking(content + bytes(1000)) is None
+        assert _lacking(content[:-50]) is not None
+    assert _lacking(encoded(sound, ("-c:a", "aac", "-f", "ipod")) + b"TAG" + bytes(125)) is None
+    avi, tagged_aac = ("-c:a", "pcm_s16le", "-f", "avi"), ("-c:a", "aac", "-write_id3v2", "1", "-f", "adts")
+    for content in (encoded(sound, avi), encoded(sound, tagged_aac)):
+        assert _lacking(content) is None
+        assert _lacking(content[: len(content) // 2]) is not None
 
 
 def test_channels_that_cancel_each_other_out_are_heard() -> None:

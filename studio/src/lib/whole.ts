@@ -93,7 +93,7 @@ function isWholeWebm(bytes: Uint8Array): boolean {
   for (let at = 0; at < bytes.length; ) {
     const name = number(bytes, at)
     const length = name && number(bytes, at + name.size, true)
-    if (!name || !length) return false
+    if (!name || !length) return at > 0 && isPadding(bytes, at)
     if (at > 0 && name.value === EBML) return false
     at += name.size + length.size
     // All ones mean that the length is unknown; eight bytes of them are more than a number holds.
@@ -167,16 +167,27 @@ function afterTag(bytes: Uint8Array, at: number): number {
   const head = bytes.subarray(at, at + 32)
   const mark = word(bytes, at)
   if (mark.startsWith('ID3')) return at + 10 + head[6]! * 2 ** 21 + head[7]! * 2 ** 14 + head[8]! * 128 + head[9]!
+  if (mark === 'TAG+') return at + 227
   if (mark.startsWith('TAG')) return at + 128
+  if (mark === 'LYRI') return at + lyrics(bytes.subarray(at))
   if (mark === 'APET' && head.length === 32) {
     return at + new DataView(head.slice().buffer).getUint32(12, true) + (head[23]! & 0x80 ? 32 : 0)
   }
   return at
 }
 
+/** How long old or new lyrics are, with the mark of their end; they stand at the end, and are a few kilobytes. */
+function lyrics(bytes: Uint8Array): number {
+  const end = /^LYRICSBEGIN[^]*?LYRICS(200|END)/.exec(new TextDecoder('latin1').decode(bytes.subarray(0, 1 << 20)))
+  return end ? end[0].length : 0
+}
+
+/** Encoders fill up files with one byte again and again; some programs add a line end. */
 function isPadding(bytes: Uint8Array, at: number): boolean {
   const after = afterTag(bytes, at)
-  return after > at ? after >= bytes.length : bytes.subarray(at).every((byte) => byte === 0)
+  if (after > at) return after >= bytes.length
+  const rest = bytes.subarray(at)
+  return rest.every((byte) => byte === rest[0]) || rest.every((byte) => byte === 10 || byte === 13)
 }
 
 function word(bytes: Uint8Array, at: number): string {

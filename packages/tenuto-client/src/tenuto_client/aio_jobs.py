@@ -75,7 +75,7 @@ class AsyncJob:
     async def download(
         self, path: str | Path, *, form: str | None = None, on_bytes: OnBytes | None = None
     ) -> Path:
-        """Wait, then save the result: complete and verified, or not at all.
+        """Wait, then save the result: complete and verified, or not at all. A file of that name is replaced.
 
         By default it is the artifact, byte for byte. `form` selects another format: mp3, opus, flac or m4a
         (with ffmpeg) for speech, webp or jpeg for an image, txt, srt or vtt for a transcript.

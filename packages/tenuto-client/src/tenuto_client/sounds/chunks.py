@@ -6,6 +6,11 @@ from tenuto_client.sounds.part import Part, Sounds
 from tenuto_client.sounds.source import Source
 
 MAX_CHUNKS = 1000
+WAV_MARKS = (b"RIFF", b"RIFX", b"RF64", b"BW64", b"FORM")
+WAV_FORMS = (b"WAVE", b"AIFF", b"AIFC")
+_WIDE_MARKS = (b"RF64", b"BW64")
+_OPEN_BYTES = 0xFFFF_FFFF
+_WIDE_BYTES = 8
 UNKNOWN_BYTES = 0x7FFF_0000
 """From this length on, a 32-bit length that is too long is that of a stream: its writer could not go back."""
 _TOLERATED_BYTES = 44
@@ -26,10 +31,10 @@ def find_wav(source: Source, at: int, sounds: Sounds) -> int:
             break
         name, length = head[:4], int.from_bytes(head[4:], order)  # type: ignore[arg-type]
         if name == b"ds64":
-            wide = int.from_bytes(source.at(place + 16, 8), "little")
+            wide = int.from_bytes(source.at(place + 16, 8), "little", signed=True)
         if name in (b"data", b"SSND"):
-            if mark == b"RF64" and length == 0xFFFF_FFFF and wide is not None:
-                length = wide
+            if mark in _WIDE_MARKS and length == _OPEN_BYTES and wide is not None:
+                length = _OPEN_BYTES if wide < 0 else wide
             return _wav_end(source, sounds, (at, place + 8, length), order)
         place += 8 + length + length % 2
     sounds.lacks("its head is not whole")
@@ -42,23 +47,30 @@ def _wav_end(source: Source, sounds: Sounds, span: tuple[int, int, int], order: 
     at, start, length = span
     there = source.size - start
     is_left_out = length == 0 and there > 0 and not _is_chunk(source, start, order)
-    if is_left_out or (there < length and UNKNOWN_BYTES <= length <= 0xFFFF_FFFF):
+    if is_left_out or (there < length and UNKNOWN_BYTES <= length <= _OPEN_BYTES):
         end = _next_file(source, start)
         told = (end - start).to_bytes(4, order)  # type: ignore[arg-type]
-        sounds.parts.append(Part(((at, start - 4), told, (start, end))))
+        # A WAV, even if it says RF64: its length would be read from the head of that.
+        first = (b"RIFF",) if source.at(at, 4) in _WIDE_MARKS else ((at, at + 4),)
+        sounds.parts.append(Part((*first, (at + 4, start - 4), told, (start, end))))
         return end
     if length > there:
         if length - there > _TOLERATED_BYTES:
             sounds.lacks(f"its head promises {length} bytes of samples, and {there} have arrived")
-        sounds.parts.append(Part(((at, source.size),)))
+        sounds.parts.append(_whole(source, at, source.size))
         return source.size
     return _trailing_end(source, at, start + length, order, sounds)
+
+
+def _whole(source: Source, at: int, end: int) -> Part:
+    """The file as it is; decoders know BW64 by its older name alone."""
+    return Part((b"RF64", (at + 4, end)) if source.at(at, 4) == b"BW64" else ((at, end),))
 
 
 def _next_file(source: Source, at: int) -> int:
     """Where another WAV begins, in samples whose length nobody knows; the end of the file if none does."""
     while (at := source.find(b"WAVEfmt ", at)) < source.size:
-        if source.at(at - 8, 4) in (b"RIFF", b"RIFX", b"RF64"):
+        if source.at(at - 8, 4) in WAV_MARKS:
             return at - 8
         at += 1
     return source.size
@@ -73,7 +85,7 @@ def _trailing_end(source: Source, at: int, end: int, order: str, sounds: Sounds)
                 break
             place = end
         end = place + 8 + int.from_bytes(source.at(place + 4, 4), order)  # type: ignore[arg-type]
-    sounds.parts.append(Part(((at, min(end, source.size)),)))
+    sounds.parts.append(_whole(source, at, min(end, source.size)))
     padded = end + (end - at) % 2
     return padded if source.at(end, 1) == b"\0" else end
 
@@ -83,7 +95,7 @@ def _is_chunk(source: Source, at: int, order: str) -> bool:
     head = source.at(at, 8)
     name, length = head[:4], int.from_bytes(head[4:8], order)  # type: ignore[arg-type]
     is_name = len(head) == 8 and name.isascii() and name.decode().isprintable() and name.strip() != b""
-    return is_name and name not in (b"RIFF", b"RIFX", b"RF64", b"FORM") and at + 8 + length <= source.size
+    return is_name and name not in WAV_MARKS and at + 8 + length <= source.size
 
 
 def find_w64(source: Source, at: int, sounds: Sounds) -> int:
@@ -122,20 +134,27 @@ def _walked(
     chunk_at: Callable[[Source, int], tuple[bool, int, int] | None],
     sounds: Sounds,
 ) -> int:
-    has_samples = False
+    has_samples, told_at = False, 0
     for _ in range(MAX_CHUNKS):
         chunk = chunk_at(source, place)
         if chunk is None or (has_samples and chunk[2] > source.size):
             break
         is_samples, start, place = chunk
         has_samples = has_samples or is_samples
+        if is_samples and place >= source.size:
+            told_at = start - _WIDE_BYTES
         if is_samples and place > source.size + _TOLERATED_BYTES:
             there = source.size - start
             sounds.lacks(f"its head promises {place - start} bytes of samples, and {there} have arrived")
     if not has_samples:
         sounds.lacks("its head is not whole")
     end = min(place, source.size) if has_samples else source.size
-    sounds.parts.append(Part(((at, end),)))
+    if told_at and chunk_at is _caf_chunk:
+        # Its decoder reads nothing if the samples do not end where its head says, which a stream's cannot.
+        told = (source.size - told_at - _WIDE_BYTES).to_bytes(_WIDE_BYTES, "big")
+        sounds.parts.append(Part(((at, told_at), told, (told_at + _WIDE_BYTES, source.size))))
+    else:
+        sounds.parts.append(Part(((at, end),)))
     return end
 
 

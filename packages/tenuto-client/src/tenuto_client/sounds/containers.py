@@ -1,9 +1,9 @@
-"""M4A and MP4, WebM and Matroska, WMA, AMR and ADTS: whether all that their heads promise has arrived.
+"""M4A and MP4, WebM and Matroska, WMA, AMR, ADTS and AVI: whether all that their heads promise has arrived.
 
 ffmpeg decodes them as far as they go, without a word of what is missing; so they are walked beforehand.
 """
 
-from tenuto_client.sounds.source import Source
+from tenuto_client.sounds.source import Source, after_id3
 
 _MAX_BOXES = 1_000_000
 """Also frames: two hours have 675,000 at most."""
@@ -19,22 +19,32 @@ _LIVE_BYTES = 50
 """Of the data of a live ASF, and of its head."""
 _LIVE_END_BYTES = 12
 _ADTS_HEAD_BYTES = 7
+_OPEN_BYTES = 0x7FFF_0000
+"""A longer AVI is a stream, which could not fill in its length."""
+_TAG_BYTES = 128
+"""Of an ID3v1 tag."""
 
 
 def missing_of(source: Source) -> str | None:
     """What of a file is missing by its own heads; None: nothing, or it is none of these formats."""
     head = source.at(0, 12)
+    at = after_id3(source, 0)
+    frame = source.at(at, 2)
     if head[4:8] in (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip"):
-        return _boxes(source)
-    if head[:4] == _EBML.to_bytes(4, "big"):
-        return _elements(source)
-    if head[:8] == _ASF:
-        return _asf(source)
-    if head[:5] == b"#!AMR":
-        return _amr(source)
-    if head[:1] == b"\xff" and len(head) > 1 and head[1] & 0xF6 == 0xF0:
-        return _adts(source)
-    return None
+        missing = _boxes(source)
+    elif head[:4] == _EBML.to_bytes(4, "big"):
+        missing = _elements(source)
+    elif head[:8] == _ASF:
+        missing = _asf(source)
+    elif head[:5] == b"#!AMR":
+        missing = _amr(source)
+    elif head[:4] == b"RIFF" and head[8:] == b"AVI ":
+        missing = _avi(source)
+    elif frame[:1] == b"\xff" and len(frame) > 1 and frame[1] & 0xF6 == 0xF0:
+        missing = _adts(source, at)
+    else:
+        missing = None
+    return missing
 
 
 def _short(promised: int, source: Source) -> str:
@@ -55,17 +65,28 @@ def _boxes(source: Source) -> str | None:
         if length == 0 and is_box:
             return None
         if length < 8 or not is_box:
-            return (
-                None
-                if not source.at(at, 1 << 16).strip(b"\0")
-                else f"what begins at byte {at} is no part of it"
-            )
+            return None if _is_tag_or_padding(source, at) else f"what begins at byte {at} is no part of it"
         if at and head[4:8] == b"ftyp":
             return _SECOND
+        promised = at + length + (_indexed_bytes(source.at(at, length)) if head[4:8] == b"sidx" else 0)
+        if promised > source.size:
+            return _short(promised, source)
         at += length
-        if at > source.size:
-            return _short(at, source)
     return _TOO_MANY
+
+
+def _is_tag_or_padding(source: Source, at: int) -> bool:
+    is_tag = source.at(at, 3) == b"TAG" and source.size - at == _TAG_BYTES
+    return is_tag or source.is_padding(at)
+
+
+def _indexed_bytes(index: bytes) -> int:
+    """How much follows an index of fragments, by itself. Source: ISO/IEC 14496-12, 8.16.3."""
+    wide = 8 if index[8:9] == b"\1" else 4
+    entries = 24 + 2 * wide
+    first = int.from_bytes(index[20 + wide : 20 + 2 * wide], "big")
+    sizes = (int.from_bytes(index[place : place + 4], "big") for place in range(entries, len(index) - 11, 12))
+    return first + sum(size & 0x7FFF_FFFF for size in sizes)
 
 
 def _elements(source: Source) -> str | None:
@@ -77,6 +98,8 @@ def _elements(source: Source) -> str | None:
         first = source.at(at, 12)
         id_bytes, name = _number(first, keep=True)
         length_bytes, length = _number(first[id_bytes:], keep=False) if id_bytes else (0, 0)
+        if at and source.is_padding(at):
+            return None
         if not id_bytes or not length_bytes:
             return (
                 _short(at + 12, source) if len(first) < 12 else f"what begins at byte {at} is no part of it"
@@ -131,6 +154,20 @@ def _live_asf(source: Source, data_at: int) -> str | None:
     return "its last packet is not whole" if rest and not is_end else None
 
 
+def _avi(source: Source) -> str | None:
+    """The lists of an AVI, of which a long one has several; a stream's length is not known."""
+    at = 0
+    for _ in range(_MAX_BOXES):
+        head = source.at(at, 8)
+        length = int.from_bytes(head[4:], "little")
+        if head[:4] != b"RIFF" or not 0 < length < _OPEN_BYTES:
+            return None
+        at += 8 + length + length % 2
+        if at > source.size + 1:
+            return _short(at, source)
+    return _TOO_MANY
+
+
 def _amr(source: Source) -> str | None:
     is_wide = source.at(0, 9) == b"#!AMR-WB\n"
     sizes, at = (_AMR_WB, 9) if is_wide else (_AMR, 6)
@@ -143,8 +180,7 @@ def _amr(source: Source) -> str | None:
     return _TOO_MANY
 
 
-def _adts(source: Source) -> str | None:
-    at = 0
+def _adts(source: Source, at: int) -> str | None:
     for _ in range(_MAX_BOXES):
         if at >= source.size:
             return _NOT_WHOLE if at > source.size else None
@@ -153,6 +189,8 @@ def _adts(source: Source) -> str | None:
             return None
         length = (head[3] & 3) << 11 | head[4] << 3 | head[5] >> 5 if len(head) == _ADTS_HEAD_BYTES else 0
         if len(head) < _ADTS_HEAD_BYTES or head[0] != 0xFF:
+            if source.is_padding(at):
+                return None
             return _NOT_WHOLE if len(head) < _ADTS_HEAD_BYTES else f"byte {at} is in no frame"
         if length < _ADTS_HEAD_BYTES:
             return f"the frame at byte {at} is damaged"

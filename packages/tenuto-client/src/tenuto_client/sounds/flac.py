@@ -4,7 +4,8 @@ from tenuto_client.sounds.part import Part, Sounds
 from tenuto_client.sounds.source import Source
 
 MARK = b"fLaC"
-_FIRST_BLOCK = b"fLaC\x00\x00\x00\x22"
+_FIRST_BLOCK, _ONLY_BLOCK = b"fLaC\x00\x00\x00\x22", b"fLaC\x80\x00\x00\x22"
+_TOTAL_AT, _TOTAL_BYTES, _CRC_BYTES = 21, 5, 2
 _MAX_BLOCKS = 1000
 _TAIL_BYTES = 1 << 17
 """How far before the end the last frame is looked for; frames of common encoders have 30 KiB at most."""
@@ -19,11 +20,32 @@ def find_part(source: Source, at: int, sounds: Sounds, end: int) -> int:
         place += 4 + int.from_bytes(head[1:4], "big")
         if len(head) < 4 or head[0] & 0x80:
             break
-    end = min(end, source.find(_FIRST_BLOCK, place))
-    if not _ends_whole(source.at(max(place, end - _TAIL_BYTES), end - max(place, end - _TAIL_BYTES))):
+    end = min(end, source.find(_FIRST_BLOCK, place), source.find(_ONLY_BLOCK, place))
+    begin = max(place, end - _TAIL_BYTES)
+    tail = source.at(begin, end - begin)
+    # Zeros fill up some files; the checksum itself may also end in them.
+    least = len(tail.rstrip(b"\0"))
+    ends = (size for size in range(least, min(len(tail), least + _CRC_BYTES) + 1) if _ends_whole(tail[:size]))
+    sound_bytes = next(ends, None)
+    if sound_bytes is None:
         sounds.lacks("its last frame is not whole, or is followed by what is no sound")
-    sounds.parts.append(Part(((at, end),)))
+        sound_bytes = len(tail)
+    sounds.parts.append(_part(source, at, begin + sound_bytes))
     return end
+
+
+def _part(source: Source, at: int, end: int) -> Part:
+    """Without the number of samples in its head: a decoder would stop there, whatever follows."""
+    info = source.at(at, _TOTAL_AT + _TOTAL_BYTES)
+    if not info.startswith((_FIRST_BLOCK, _ONLY_BLOCK)) or len(info) < _TOTAL_AT + _TOTAL_BYTES:
+        return Part(((at, end),))
+    total = int.from_bytes(info[_TOTAL_AT:], "big")
+    # Its upper four bits are the lower ones of the bits per sample less one.
+    bits = total >> 36 << 36
+    return Part(
+        ((at, at + _TOTAL_AT), bits.to_bytes(_TOTAL_BYTES, "big"), (at + _TOTAL_AT + _TOTAL_BYTES, end)),
+        least_frames=total - bits,
+    )
 
 
 def _ends_whole(tail: bytes) -> bool:

@@ -2,20 +2,20 @@
 
 from tenuto_client.sounds import chunks, flac, mp3, ogg
 from tenuto_client.sounds.part import Part, Sounds
-from tenuto_client.sounds.source import Source
+from tenuto_client.sounds.source import Source, after_id3
 
 MAX_PARTS = 1000
 _CHUNKS = {
-    **dict.fromkeys((b"RIFF", b"RIFX", b"RF64", b"FORM"), chunks.find_wav),
+    **dict.fromkeys(chunks.WAV_MARKS, chunks.find_wav),
     b"riff": chunks.find_w64,
     b"caff": chunks.find_caf,
     **dict.fromkeys((b".snd", b"dns."), chunks.find_au),
 }
-_TAG_BYTES = 128
-"""Of an ID3v1 tag."""
+_TAG_BYTES, _LONG_TAG_BYTES = 128, 227
+"""Of an ID3v1 tag, and of the one with longer texts that may stand before it."""
 _APE_BYTES = 32
 """Of the head and the foot of an APE tag."""
-_LYRICS = b"LYRICSBEGIN"
+_LYRICS, _LYRICS_ENDS = b"LYRICSBEGIN", (b"LYRICS200", b"LYRICSEND")
 
 
 def sounds_of(source: Source) -> Sounds:
@@ -34,8 +34,10 @@ def sounds_of(source: Source) -> Sounds:
 def _next(source: Source, at: int, end: int, sounds: Sounds) -> int:
     mark = source.at(at, 12)
     if (after := _after_tag(source, at)) > at:
+        if after > source.size and sounds.parts and mark[:3] != b"TAG":
+            sounds.lacks(f"the tag at byte {at} has no end")
         return after
-    if mark[:4] in _CHUNKS:
+    if mark[:4] in _CHUNKS and (mark[:4] not in chunks.WAV_MARKS or mark[8:] in chunks.WAV_FORMS):
         return _CHUNKS[mark[:4]](source, at, sounds)
     if mark[:4] == flac.MARK:
         return flac.find_part(source, at, sounds, end)
@@ -47,18 +49,21 @@ def _next(source: Source, at: int, end: int, sounds: Sounds) -> int:
 
 def _after_other(source: Source, at: int, end: int, sounds: Sounds) -> int:
     """Behind bytes that begin like none of these formats: zeros are padding, all else is told of."""
-    if at == 0:
-        # The decoder knows more formats.
-        sounds.parts.append(Part(((0, source.size),), is_unknown=True))
-        return source.size
     place = at
-    while place < end and not (block := source.at(place, min(1 << 16, end - place))).strip(b"\0"):
+    while at and place < end and not (block := source.at(place, min(1 << 16, end - place))).strip(b"\0"):
         place += len(block)
     if place >= end:
         return end
-    place += len(block) - len(block.lstrip(b"\0"))
+    if at:
+        place += len(block) - len(block.lstrip(b"\0"))
     if place > at:
         return place
+    if not sounds.parts and not sounds.missing:
+        # The decoder knows more formats.
+        sounds.parts.append(Part(((0, source.size),), is_unknown=True))
+        return source.size
+    if source.is_padding(at):
+        return end
     found = min(mp3.find_frames(source, at + 1), source.find(ogg.MARK, at + 1), end)
     sounds.lacks(f"{found - at} bytes from byte {at} on are no sound that can be read")
     return found
@@ -67,16 +72,17 @@ def _after_other(source: Source, at: int, end: int, sounds: Sounds) -> int:
 def _after_tag(source: Source, at: int) -> int:
     """Behind the tag that begins there: ID3v2, ID3v1, APE or Lyrics3; `at` if none does."""
     head = source.at(at, _APE_BYTES)
-    if head[:3] == b"ID3" and len(head) >= 10:
-        size = head[6] << 21 | head[7] << 14 | head[8] << 7 | head[9]
-        return at + 10 + size + (10 if head[5] & 0x10 else 0)
+    if (after := after_id3(source, at)) > at:
+        return after
     if head[:8] == b"APETAGEX" and len(head) == _APE_BYTES:
         has_head = head[23] & 0x80
         return at + int.from_bytes(head[12:16], "little") + (_APE_BYTES if has_head else 0)
+    if head[:4] == b"TAG+":
+        return at + _LONG_TAG_BYTES
     if head[:3] == b"TAG":
         return at + _TAG_BYTES
     if head.startswith(_LYRICS):
-        return source.find(b"LYRICS200", at) + 9
+        return min(source.find(mark, at) for mark in _LYRICS_ENDS) + len(_LYRICS_ENDS[0])
     return at
 
 

@@ -47,7 +47,10 @@ class _Run:
     end: int
     key: tuple[int, int, int, bool]
     first: _Kind
+    """Of its sound: a tag's own frame may be of another size."""
     promised: int | None
+    is_read: bool
+    """Whether the decoder takes the length from the tag; it passes over that of VBRI."""
     is_exact: bool
     trimmed: int
     sound_at: int
@@ -78,6 +81,7 @@ def find_parts(source: Source, at: int, sounds: Sounds) -> int:
                 _add(run, sounds)
             run = _begun(at, kind, key, head, tag)
         if not (tag and run.start == at):
+            run.first = run.first if run.frames else kind
             run.frames += 1
         at += kind.size
         run.end = at
@@ -99,7 +103,7 @@ def find_frames(source: Source, at: int) -> int:
 
 
 def _begun(at: int, kind: _Kind, key: tuple[int, int, int, bool], head: bytes, tag: int) -> _Run:
-    run = _Run(at, at, key, kind, None, False, 0, at)
+    run = _Run(at, at, key, kind, None, False, False, 0, at)
     if not tag:
         return run
     run.sound_at = at + kind.size
@@ -107,7 +111,7 @@ def _begun(at: int, kind: _Kind, key: tuple[int, int, int, bool], head: bytes, t
     if head[tag : tag + 4] == b"VBRI":
         run.promised = int.from_bytes(head[tag + 14 : tag + 18], "big")
     elif flags & 1:
-        run.promised = int.from_bytes(head[tag + 8 : tag + 12], "big")
+        run.promised, run.is_read = int.from_bytes(head[tag + 8 : tag + 12], "big"), True
         about = (
             tag + 8 + 4 * (flags & 1) + 4 * (flags >> 1 & 1) + 100 * (flags >> 2 & 1) + 4 * (flags >> 3 & 1)
         )
@@ -125,7 +129,7 @@ def _add(run: _Run, sounds: Sounds) -> None:
         return
     if run.promised is not None and run.promised - run.frames > (0 if run.is_exact else 1):
         sounds.lacks(f"its head promises {run.promised} frames, and there are {run.frames}")
-    is_right = run.promised == run.frames
+    is_right = run.is_read and run.promised == run.frames
     start = run.start if is_right else run.sound_at
     least = (run.frames - _SLACK_FRAMES) * run.first.samples - (run.trimmed if is_right else 0)
     # The decoder's estimate: the length by the size of the first frame. Too long an estimate is harmless.

@@ -27,8 +27,8 @@ class _Page:
     """Of its stream."""
     is_last: bool
     """Whether it says so; recorders often leave that out."""
-    has_samples: bool
-    """Whether it counts any; the head's pages do not."""
+    samples: int
+    """How many there are up to its end; 0 if it does not say so, as those of the head."""
     is_sound: bool
 
 
@@ -41,6 +41,8 @@ class _Link:
     pieces: list[tuple[int, int]] = field(default_factory=list)
     last: _Page | None = None
     """Of the sound."""
+    samples: int = 0
+    """What the pages so far count."""
     is_captured: bool = False
     """Whether it joins a broadcast, whose beginning was not recorded: its numbers tell no length."""
     is_begun: bool = False
@@ -86,7 +88,7 @@ def _page(source: Source, at: int) -> _Page | None:
         number=int.from_bytes(head[18:22], "little"),
         is_first=bool(head[5] & _BEGINS),
         is_last=bool(head[5] & _ENDS),
-        has_samples=head[6:14] not in (bytes(8), b"\xff" * 8),
+        samples=max(0, int.from_bytes(head[6:14], "little", signed=True)),
         is_sound=source.at(at + _HEAD_BYTES + count, 8).startswith(_SOUNDS),
     )
 
@@ -94,7 +96,7 @@ def _page(source: Source, at: int) -> _Page | None:
 def _extend(link: _Link, page: _Page, sounds: Sounds) -> None:
     last, pieces = link.last, link.pieces
     if last is not None and page.number > last.number + 1:
-        if last.has_samples:
+        if link.samples:
             sounds.lacks(f"pages are missing before byte {page.start}")
         link.is_captured = True
     if pieces and pieces[-1][1] == page.start:
@@ -102,6 +104,9 @@ def _extend(link: _Link, page: _Page, sounds: Sounds) -> None:
     else:
         pieces.append((page.start, page.end))
     link.last = page
+    if 0 < page.samples < link.samples:
+        sounds.lacks(f"the page at byte {page.start} counts fewer samples than one before it")
+    link.samples = max(link.samples, page.samples)
 
 
 def _add(source: Source, link: _Link, sounds: Sounds) -> None:

@@ -16,6 +16,7 @@ RATE = 16_000
 BLOCK_FRAMES = 1 << 16
 UNKNOWN_FRAMES = 0x7FFF_FFFF_FFFF_FFFF
 """libsndfile's length of a stream that does not state its own."""
+_ROUNDED_FRAMES = 3 * 1152
 _WALKED = ("MP3", "OGG")
 """Formats of which the decoder reads a part and takes it for the whole."""
 _CANCELLED = 0.01
@@ -153,7 +154,10 @@ class Reading:
             mono = mixed(block[:count])
             yield mono if resampler is None else resampler.resample_chunk(mono, last=count < BLOCK_FRAMES)
         promised = decoder.frames if part.least_frames is None else part.least_frames
-        if frames < promised != UNKNOWN_FRAMES:
+        if decoder.subtype.startswith("MPEG") and decoder.format != "MP3":
+            # An MP3 in a WAV: what its head counts is rounded up to whole frames.
+            promised -= _ROUNDED_FRAMES
+        if frames < promised < UNKNOWN_FRAMES - _ROUNDED_FRAMES:
             self._sounds.lacks(f"{promised} samples were promised, and {frames} could be decoded")
 
 

@@ -33,6 +33,15 @@ class Source:
             start += max(1, len(content) - len(mark) + 1)
         return self.size
 
+    def is_padding(self, start: int) -> bool:
+        """Whether nothing is there but one byte again and again, as encoders fill up files, or line ends."""
+        first = self.at(start, 1)
+        while start < self.size:
+            if (block := self.at(start, _WINDOW_BYTES)).strip(first) and block.strip(b"\r\n"):
+                return False
+            start += len(block)
+        return True
+
     def _read(self, start: int, count: int) -> bytes:
         os.lseek(self._fd, start, os.SEEK_SET)
         pieces = []
@@ -40,3 +49,12 @@ class Source:
             pieces.append(piece)
             count -= len(piece)
         return b"".join(pieces)
+
+
+def after_id3(source: Source, at: int) -> int:
+    """Behind the ID3v2 tag that begins there; `at` if none does."""
+    head = source.at(at, 10)
+    if head[:3] != b"ID3" or len(head) < 10:
+        return at
+    size = head[6] << 21 | head[7] << 14 | head[8] << 7 | head[9]
+    return at + 10 + size + (10 if head[5] & 0x10 else 0)

@@ -42,7 +42,8 @@ _UNKNOWN_FRAMES = 0x7FFF_FFFF_FFFF_FFFF
 _FORMATS = frozenset(("WAV", "WAVEX", "RF64", "W64", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"))
 """The formats that are read, by libsndfile's names."""
 _BEGINNINGS = (
-    *(b"RIFF", b"RIFX", b"RF64", b"riff", b"FORM", b"fLaC", b"OggS", b"ID3", b".snd", b"dns.", b"caff"),
+    *(b"RIFF", b"RIFX", b"RF64", b"BW64", b"riff", b"FORM"),
+    *(b"fLaC", b"OggS", b"ID3", b".snd", b"dns.", b"caff"),
     *(bytes((0xFF, second)) for second in range(0xE0, 0x100)),
 )
 """The first bytes of files that are given to libsndfile; it knows more formats, which nobody sends."""

@@ -317,7 +317,8 @@ def request_body(model: str, request: ChatRequest, limit: Mapping[str, int]) -> 
         if value is not None:
             sent[name] = value
     for name, longest in limit.items():
-        sent = {key: value for key, value in sent.items() if key not in ("max_tokens", "max_completion_tokens")}
+        sent.pop("max_tokens", None)
+        sent.pop("max_completion_tokens", None)
         sent[name] = request.limit or longest
     if request.n > 1:
         sent["n"] = request.n

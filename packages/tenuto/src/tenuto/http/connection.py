@@ -304,25 +304,29 @@ class Connection(HttpToolsProtocol):
     def idle_s(self) -> float | None:
         """Seconds without a request in progress, as of the last sweep; None: one is in progress.
 
-        A body that a stranger is still sending counts like a head, as does an answer that he does not read.
+        A body that a stranger is still sending counts like a head, as does an answer that he does not read,
+        even if the connection only waits for that to close.
         """
         if self.transport.is_closing():
-            return None
+            return self.waited_s if self._is_strangers() and not self.gave_way else None
         if self.cycle is None or self.cycle.response_complete:
             return self.waited_s
         return 0.0 if self._waits_for_stranger() else None
 
     def is_unproven(self) -> bool:
         """Whether its next whole head, or more of a stranger's request, is still to come."""
-        return self.cycle is None or self.head_open or self._waits_for_stranger()
+        closes = self.transport.is_closing()
+        return closes or self.cycle is None or self.head_open or self._waits_for_stranger()
 
     def _is_strangers(self) -> bool:
         """Whether the request in progress, or the last one, came without a valid key."""
         return self.active is not None and "caller_is_known" not in self.active.scope
 
     def _waits_for_stranger(self) -> bool:
-        sends = self.active is not None and self.active.more_body and not self.active.response_started
-        return (sends or self.flow.write_paused) and self._is_strangers()
+        if self.active is None or not self._is_strangers():
+            return False
+        sends = self.active.more_body and not self.active.response_started
+        return sends or self.flow.write_paused or "is_refused" in self.active.scope
 
     def give_way(self) -> None:
         """Closes an idle connection, which its client must expect at any time.

@@ -164,10 +164,10 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.with_deadline.add(self)
         self.address = self.shares.enter(self.client)
-        refusal, beyond = errors.CROWDED, self.shares.beyond_share(self.address)
+        guests = cast(Any, self.connections)
+        refusal, beyond = errors.CROWDED, self.shares.beyond_share(guests, self.address)
         if not beyond:
             refusal = errors.FULL
-            guests = cast(Any, self.connections)
             beyond = self.shares.beyond_most(guests, len(self.connections), self.address)
         if beyond > _OVERFLOW_CONNECTIONS:
             self.on_refusal(str(refusal[1].limit))

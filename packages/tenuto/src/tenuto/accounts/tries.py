@@ -32,18 +32,31 @@ class Limit(Struct, frozen=True):
 OF_ADDRESS = Limit("address", 20, 10)
 OF_PAIR = Limit("address and name", 5, 30)
 OF_NAME = Limit("name", 50, 20)
-"""A wide limit: while a name is guessed at from everywhere, its owner has to wait as well."""
+"""A wide limit: while a name is guessed at from everywhere, its owner has to wait as well, but not where he
+signed in lately: two addresses that try on would else keep him out for ever."""
+KNOWN_MS = 30 * 86_400_000
 NEW_ACCOUNTS = Limit("new accounts of address", 5, 60)
 
 Counts = Sequence[tuple[Limit, str]]
 """What a try counts for. Always in the same order, in which its rows are locked."""
 
 
-def of_password(address: str, name: str) -> Counts:
+def of_password(address: str, name: str, *, is_known: bool = False) -> Counts:
     """What a try of a name's password counts for; without a name, a try of a link."""
     if not name:
         return [(OF_ADDRESS, address)]
-    return [(OF_ADDRESS, address), (OF_PAIR, f"{address} {name}"), (OF_NAME, name)]
+    of_name = [] if is_known else [(OF_NAME, name)]
+    return [(OF_ADDRESS, address), (OF_PAIR, f"{address} {name}"), *of_name]
+
+
+def is_known(tx: Transaction, address: str, name: str, *, now_ms: int) -> bool:
+    """Whether this name signed in at this address lately."""
+    return store.try_empty_at(tx, _known(address, name)) > now_ms
+
+
+def note_known(tx: Transaction, address: str, name: str, *, now_ms: int) -> None:
+    """This name has signed in there."""
+    store.keep_try(tx, _known(address, name), now_ms + KNOWN_MS)
 
 
 def take(tx: Transaction, counts: Counts, *, limit: str, now_ms: int) -> None:
@@ -73,5 +86,13 @@ def refusal(wait_s: float, limit: str) -> RateLimited:
     )
 
 
+def _known(address: str, name: str) -> str:
+    return _sha256(f"known: {address} {name}")
+
+
 def _digest(limit: Limit, key: str) -> str:
-    return hashlib.sha256(f"{limit.name}: {key}".encode()).hexdigest()
+    return _sha256(f"{limit.name}: {key}")
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -484,15 +484,6 @@ def try_empty_at(tx: Transaction, counted: str) -> int:
     return 0 if row is None else int(row["empty_at"])
 
 
-def keep_try(tx: Transaction, counted: str, empty_at: int) -> None:
-    tx.run(
-        """insert into login_try (counted, empty_at) values (:counted, :empty_at)
-           on conflict (counted) do update set empty_at = :empty_at""",
-        counted=counted,
-        empty_at=empty_at,
-    )
-
-
 def uncount_try(tx: Transaction, counted: str, leak_ms: int) -> None:
     tx.run(
         "update login_try set empty_at = empty_at - :leak where counted = :counted",

@@ -34,7 +34,7 @@ OF_PAIR = Limit("address and name", 5, 30)
 OF_NAME = Limit("name", 50, 20)
 """A wide limit: while a name is guessed at from everywhere, its owner has to wait as well, but not where he
 signed in lately: two addresses that try on would else keep him out for ever."""
-KNOWN_MS = 30 * 86_400_000
+KNOWN = Limit("known", 1, 30 * 86_400)
 NEW_ACCOUNTS = Limit("new accounts of address", 5, 60)
 
 Counts = Sequence[tuple[Limit, str]]
@@ -51,12 +51,15 @@ def of_password(address: str, name: str, *, is_known: bool = False) -> Counts:
 
 def is_known(tx: Transaction, address: str, name: str, *, now_ms: int) -> bool:
     """Whether this name signed in at this address lately."""
-    return store.try_empty_at(tx, _known(address, name)) > now_ms
+    return store.try_empty_at(tx, _digest(KNOWN, f"{address} {name}")) > now_ms
 
 
 def note_known(tx: Transaction, address: str, name: str, *, now_ms: int) -> None:
-    """This name has signed in there."""
-    store.keep_try(tx, _known(address, name), now_ms + KNOWN_MS)
+    """This name has signed in there: its row begins anew, whatever is in it."""
+    key, leak_ms = f"{address} {name}", KNOWN.leak_s * 1000
+    store.count_try(
+        tx, _digest(KNOWN, key), leak_ms=leak_ms, room_until=now_ms, latest=now_ms - 1, now_ms=now_ms
+    )
 
 
 def take(tx: Transaction, counts: Counts, *, limit: str, now_ms: int) -> None:
@@ -86,13 +89,5 @@ def refusal(wait_s: float, limit: str) -> RateLimited:
     )
 
 
-def _known(address: str, name: str) -> str:
-    return _sha256(f"known: {address} {name}")
-
-
 def _digest(limit: Limit, key: str) -> str:
-    return _sha256(f"{limit.name}: {key}")
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(f"{limit.name}: {key}".encode()).hexdigest()

@@ -315,18 +315,18 @@ class Connection(HttpToolsProtocol):
 
     def is_unproven(self) -> bool:
         """Whether its next whole head, or more of a stranger's request, is still to come."""
-        closes = self.transport.is_closing()
-        return closes or self.cycle is None or self.head_open or self._waits_for_stranger()
+        is_closing = self.transport.is_closing()
+        return is_closing or self.cycle is None or self.head_open or self._waits_for_stranger()
 
     def _is_strangers(self) -> bool:
         """Whether the request in progress, or the last one, came without a valid key."""
         return self.active is not None and "caller_is_known" not in self.active.scope
 
     def _waits_for_stranger(self) -> bool:
-        if self.active is None or not self._is_strangers():
-            return False
-        sends = self.active.more_body and not self.active.response_started
-        return sends or self.flow.write_paused or "is_refused" in self.active.scope
+        active = self.active
+        sends = active is not None and active.more_body and not active.response_started
+        is_refused = active is not None and "is_refused" in active.scope
+        return (sends or is_refused or self.flow.write_paused) and self._is_strangers()
 
     def give_way(self) -> None:
         """Closes an idle connection, which its client must expect at any time.

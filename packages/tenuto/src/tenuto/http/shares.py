@@ -80,10 +80,7 @@ class Connections:
 
     def leave(self, address: str | None, *, gave_way: bool) -> None:
         """A connection has ended."""
-        if gave_way:
-            self._yielding[address or ""] -= 1
-            if not self._yielding[address or ""]:
-                del self._yielding[address or ""]
+        self._yielding -= Counter([address or ""] * gave_way)  # Without those of which none is left.
         if address is not None:
             self._of_address[address] -= 1
             if not self._of_address[address]:

@@ -226,9 +226,8 @@ async def _enter(
 async def _counts(studio: Studio, call: Call, name: str) -> Counts:
     """What a try of a name's password counts for. All spellings of a name share one count."""
     address, normal, now_ms = studio.client_address(call), normal_name(name), call.service.clock()
-    is_known = await call.service.database.read_async(
-        lambda tx: tries.is_known(tx, address, normal, now_ms=now_ms)
-    )
+    read = call.service.database.read_async
+    is_known = await read(lambda tx: tries.is_known(tx, address, normal, now_ms=now_ms))
     return tries.of_password(address, normal, is_known=is_known)
 
 

@@ -69,10 +69,27 @@ def test_an_address_has_a_share_of_the_connections() -> None:
     addresses = [connections.enter((host, 1)) for host in ["192.0.2.1"] * 4 + ["192.0.2.2"]]
     sixes = [connections.enter((host, 1)) for host in ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1")]
 
-    assert [1, 0] == [connections.beyond_share(address) for address in addresses[3:]]
+    assert [1, 0] == [connections.beyond_share([], address) for address in addresses[3:]]
     assert 2 == len(set(sixes))
     connections.leave(addresses[0], gave_way=False)
-    assert 0 == connections.beyond_share(addresses[3])
+    assert 0 == connections.beyond_share([], addresses[3])
+
+
+def test_idle_connections_make_room_within_their_address() -> None:
+    """Three hundred browsers behind one address keep what they do not use; the next one gets in, and nobody
+    elsewhere loses anything (P14)."""
+    connections = Connections(100, 3)
+    other = Idle(connections.enter(("192.0.2.2", 1)), 60.0)
+    guests = [Idle(connections.enter(("192.0.2.1", 1)), seconds) for seconds in (YIELD_S, None, YIELD_S / 2)]
+    beyond = []
+    for _ in range(2):
+        connections.enter(("192.0.2.1", 1))
+        beyond.append(connections.beyond_share([other, *guests], "192.0.2.1"))
+    connections.leave("192.0.2.1", gave_way=True)
+
+    assert [0, 1] == beyond
+    assert [False, True, False, False] == [guest.gave_way for guest in (other, *guests)]
+    assert 1 == connections.beyond_share([], "192.0.2.1")
 
 
 def test_trusted_proxies_have_no_share() -> None:
@@ -82,7 +99,7 @@ def test_trusted_proxies_have_no_share() -> None:
     addresses = [*(connections.enter((host, 1)) for host in hosts), connections.enter(None)]
 
     assert {None} == set(addresses)
-    assert 0 == connections.beyond_share(None)
+    assert 0 == connections.beyond_share([], None)
 
 
 def test_idle_connections_give_way_to_a_new_one() -> None:

@@ -87,13 +87,14 @@ def test_a_free_model_holds_and_charges_nothing(payer: Caller, upstream: Upstrea
 
 
 def test_the_callers_own_limit_bounds_the_hold(payer: Caller, upstream: UpstreamServer) -> None:
-    """Times the answers asked for; it is sent as it came."""
+    """Times the answers asked for. It is sent under the server's name for it, whichever name the caller used:
+    a server ignores a name that it does not know, and would make more than is held for (P3)."""
     said(payer, body(model=PRICED, max_completion_tokens=10, n=3))
     [_, (_, held), _] = lines(payer)
 
     assert f"0.{(14 + 32) * 2 + 3 * 10 * 8:06d}" == held
     sent = upstream.seen.bodies[-1]
-    assert (10, None, 3) == (sent["max_completion_tokens"], sent.get("max_tokens"), sent["n"])
+    assert (10, None, 3) == (sent["max_tokens"], sent.get("max_completion_tokens"), sent["n"])
 
 
 def test_a_stream_is_charged_before_its_end_is_sent(chatting: Operator, payer: Caller) -> None:

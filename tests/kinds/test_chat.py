@@ -372,6 +372,30 @@ def test_a_schema_refers_only_to_itself(name: str) -> None:
     assert read(sent("#/$defs/a"))
 
 
+@pytest.mark.parametrize("name", ["$id", "id"])
+def test_a_part_of_a_schema_has_no_address(name: str) -> None:
+    """Some servers resolve a reference within the schema from the id of the part that it is in, and open
+    that. Until draft 4 an `id` is one. Where nothing is referred to, or it is the whole schema's, or an
+    example's, nothing is opened."""
+
+    def sent(part: dict[str, Any], **more: Any) -> list[Any]:
+        old = {"$schema": "http://json-schema.org/draft-04/schema#"} if name == "id" else {}
+        schema = {**old, "properties": {"a": {"anyOf": [part]}, name: {"type": "string"}}, **more}
+        _, found = chat.check(
+            body(tools=[{"type": "function", "function": {"name": "f", "parameters": schema}}])
+        )
+        return [fault.param for fault in found]
+
+    refused = ["tools[0].function.parameters"]
+    for address in ("http://10.0.0.1/", "//10.0.0.1/", "a.json"):
+        part = {name: address, "items": {"$ref": "#/$defs/a"}}
+        assert refused == sent(part) == sent({name: address}, items={"$ref": "#"})
+        assert [] == sent({name: address}) == sent({"$ref": "#/$defs/a"}, **{name: address})
+    assert [] == sent({name: "#a", "$ref": "#a"})
+    example = {"examples": [{"id": "https://host/1"}], "$ref": "#/$defs/a"}
+    assert name == "id" or [] == sent(example)
+
+
 def test_all_faults_are_named_at_once() -> None:
     """One answer tells everything; a body that is no object is a fault itself."""
     assert [

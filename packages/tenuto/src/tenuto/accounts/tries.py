@@ -32,18 +32,34 @@ class Limit(Struct, frozen=True):
 OF_ADDRESS = Limit("address", 20, 10)
 OF_PAIR = Limit("address and name", 5, 30)
 OF_NAME = Limit("name", 50, 20)
-"""A wide limit: while a name is guessed at from everywhere, its owner has to wait as well."""
+"""A wide limit: while a name is guessed at from everywhere, its owner has to wait as well, but not where he
+signed in lately: two addresses that try on would else keep him out for ever."""
+KNOWN = Limit("known", 1, 30 * 86_400)
 NEW_ACCOUNTS = Limit("new accounts of address", 5, 60)
 
 Counts = Sequence[tuple[Limit, str]]
 """What a try counts for. Always in the same order, in which its rows are locked."""
 
 
-def of_password(address: str, name: str) -> Counts:
+def of_password(address: str, name: str, *, is_known: bool = False) -> Counts:
     """What a try of a name's password counts for; without a name, a try of a link."""
     if not name:
         return [(OF_ADDRESS, address)]
-    return [(OF_ADDRESS, address), (OF_PAIR, f"{address} {name}"), (OF_NAME, name)]
+    of_name = [] if is_known else [(OF_NAME, name)]
+    return [(OF_ADDRESS, address), (OF_PAIR, f"{address} {name}"), *of_name]
+
+
+def is_known(tx: Transaction, address: str, name: str, *, now_ms: int) -> bool:
+    """Whether this name signed in at this address lately."""
+    return store.try_empty_at(tx, _digest(KNOWN, f"{address} {name}")) > now_ms
+
+
+def note_known(tx: Transaction, address: str, name: str, *, now_ms: int) -> None:
+    """This name has signed in there: its row begins anew, whatever is in it."""
+    key, leak_ms = f"{address} {name}", KNOWN.leak_s * 1000
+    store.count_try(
+        tx, _digest(KNOWN, key), leak_ms=leak_ms, room_until=now_ms, latest=now_ms - 1, now_ms=now_ms
+    )
 
 
 def take(tx: Transaction, counts: Counts, *, limit: str, now_ms: int) -> None:

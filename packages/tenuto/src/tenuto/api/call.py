@@ -271,6 +271,7 @@ class Endpoint:
             self.service.metrics.unavailable("probe" if self.route in PROBES else cause_of_503(error))
         pause_s = error.pause_s if isinstance(error, RateLimited) else 0.0
         if pause_s or (status == 401 and (pause_s := self.service.rates.strangers_pause_s())):
+            call.scope["is_refused"] = True  # Meanwhile a stranger's connection may be closed for another.
             await asyncio.sleep(pause_s)
         if status == 500:
             _log.exception("http.failed", request_id=call.request_id, route=self.route)

@@ -41,6 +41,8 @@ _PICTURE = re.compile(
 _ADDRESS = re.compile(r"https://[A-Za-z0-9.-]+(:[0-9]{1,5})?([/?][!-\[\]-~]{0,4096})?\Z", re.IGNORECASE)
 _EXPECTED = "data:image/png;base64, with the picture in base64 (or jpeg, gif, webp)"
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_OLD_DRAFT = re.compile("draft-0[34]")
+"""Drafts of JSON Schema in which `id` is what `$id` is in later ones."""
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -145,17 +147,25 @@ class Schema:
 
 
 def _reference(schema: dict[str, Any]) -> str | None:
-    """A reference to something outside of the schema, if it has any."""
+    """A reference to something outside of the schema, if it has any.
+
+    An id of a part counts if anything is referred to: some consumers resolve `#…` from it, and open it.
+    """
+    ids = ("$id", "id") if _OLD_DRAFT.search(str(schema.get("$schema"))) else ("$id",)
     waiting: list[Any] = [schema]
+    refers, part = False, None
     while waiting:
         one = waiting.pop()
         if type(one) is dict:
-            for name in _REFERENCES:
-                reference = one.get(name)
-                if type(reference) is str and not reference.startswith("#"):
-                    return reference
+            references = [one[name] for name in _REFERENCES if type(one.get(name)) is str]
+            outside = [each for each in references if not each.startswith("#")]
+            if outside:
+                return str(outside[0])
+            refers |= bool(references)
+            named = [one[name] for name in ids if one is not schema and type(one.get(name)) is str]
+            part = next((each for each in named if not each.startswith("#")), part)
         waiting += one.values() if type(one) is dict else one if type(one) is list else ()
-    return None
+    return part if refers else None
 
 
 class Nullable:

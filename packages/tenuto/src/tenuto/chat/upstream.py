@@ -308,15 +308,18 @@ async def whole(response: aiohttp.ClientResponse, limit_bytes: int = MAX_ANSWER_
 def request_body(model: str, request: ChatRequest, limit: Mapping[str, int]) -> bytes:
     """The request for the upstream, with its own name for the model; what the caller left out stays out.
 
-    Except for the answer's limit: `limit` has the default, if any, under the name that the server uses.
+    Except for the limit of a priced answer: `limit` has the default, under the name that the server uses. A
+    caller's goes by that name too: the server may ignore the other, and make more than is held for.
     """
     sent: dict[str, Any] = {"model": model, "messages": [_message(one) for one in request.messages]}
     for name in _SENT:
         value = getattr(request, name)
         if value is not None:
             sent[name] = value
-    if request.limit is None:
-        sent |= limit
+    for name, longest in limit.items():
+        sent.pop("max_tokens", None)
+        sent.pop("max_completion_tokens", None)
+        sent[name] = request.limit or longest
     if request.n > 1:
         sent["n"] = request.n
     if request.stop:

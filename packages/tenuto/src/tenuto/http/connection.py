@@ -164,10 +164,10 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self.with_deadline.add(self)
         self.address = self.shares.enter(self.client)
-        refusal, beyond = errors.CROWDED, self.shares.beyond_share(self.address)
+        guests = cast(Any, self.connections)
+        refusal, beyond = errors.CROWDED, self.shares.beyond_share(guests, self.address)
         if not beyond:
             refusal = errors.FULL
-            guests = cast(Any, self.connections)
             beyond = self.shares.beyond_most(guests, len(self.connections), self.address)
         if beyond > _OVERFLOW_CONNECTIONS:
             self.on_refusal(str(refusal[1].limit))
@@ -304,25 +304,29 @@ class Connection(HttpToolsProtocol):
     def idle_s(self) -> float | None:
         """Seconds without a request in progress, as of the last sweep; None: one is in progress.
 
-        A body that a stranger is still sending counts like a head, as does an answer that he does not read.
+        A body that a stranger is still sending counts like a head, as does an answer that he does not read,
+        even if the connection only waits for that to close.
         """
         if self.transport.is_closing():
-            return None
+            return self.waited_s if self._is_strangers() and not self.gave_way else None
         if self.cycle is None or self.cycle.response_complete:
             return self.waited_s
         return 0.0 if self._waits_for_stranger() else None
 
     def is_unproven(self) -> bool:
         """Whether its next whole head, or more of a stranger's request, is still to come."""
-        return self.cycle is None or self.head_open or self._waits_for_stranger()
+        is_closing = self.transport.is_closing()
+        return is_closing or self.cycle is None or self.head_open or self._waits_for_stranger()
 
     def _is_strangers(self) -> bool:
         """Whether the request in progress, or the last one, came without a valid key."""
         return self.active is not None and "caller_is_known" not in self.active.scope
 
     def _waits_for_stranger(self) -> bool:
-        sends = self.active is not None and self.active.more_body and not self.active.response_started
-        return (sends or self.flow.write_paused) and self._is_strangers()
+        active = self.active
+        sends = active is not None and active.more_body and not active.response_started
+        is_refused = active is not None and "is_refused" in active.scope
+        return (sends or is_refused or self.flow.write_paused) and self._is_strangers()
 
     def give_way(self) -> None:
         """Closes an idle connection, which its client must expect at any time.

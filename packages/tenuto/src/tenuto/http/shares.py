@@ -58,7 +58,8 @@ class Connections:
         self._most, self._per_address = most, per_address
         self._of_address: Counter[str] = Counter()
         self._known: OrderedDict[str, None] = OrderedDict()
-        self._yielding = 0
+        self._yielding: Counter[str] = Counter()
+        """Connections that were asked to close, by address."""
 
         @lru_cache(maxsize=4096)
         def origin(host: str) -> str | None:
@@ -79,17 +80,26 @@ class Connections:
 
     def leave(self, address: str | None, *, gave_way: bool) -> None:
         """A connection has ended."""
-        self._yielding -= gave_way
+        self._yielding -= Counter([address or ""] * gave_way)  # Without those of which none is left.
         if address is not None:
             self._of_address[address] -= 1
             if not self._of_address[address]:
                 del self._of_address[address]
 
-    def beyond_share(self, address: str | None) -> int:
-        """By how many connections an address exceeds its limit (0 per address: no limit)."""
+    def beyond_share(self, guests: Iterable[Guest], address: str | None) -> int:
+        """By how many connections an address exceeds its limit (0 per address: no limit), after its own idle
+        ones made room: behind one address may be many people, whose browsers keep what they do not use.
+        """
         if address is None or not self._per_address:
             return 0
-        return max(0, self._of_address[address] - self._per_address)
+        beyond = self._of_address[address] - self._yielding[address] - self._per_address
+        if beyond > 0:
+            own = ((guest.idle_s() or 0.0, guest) for guest in guests if guest.address == address)
+            idle = sorted(
+                (each for each in own if each[0] >= YIELD_S), key=lambda each: each[0], reverse=True
+            )
+            beyond -= self._close([guest for _, guest in idle[: beyond + YIELDING_AT_ONCE - 1]])
+        return max(0, beyond)
 
     def note_known(self, address: str | None) -> None:
         """A caller with a valid key, or somebody signed in, was answered there."""
@@ -101,7 +111,7 @@ class Connections:
 
     def beyond_most(self, guests: Iterable[Guest], count: int, address: str | None) -> int:
         """By how many connections the limit is exceeded, after others made room for one from this address."""
-        beyond = count - self._yielding - self._most
+        beyond = count - self._yielding.total() - self._most
         if beyond > 0:
             beyond -= self._make_room(guests, beyond, self._weight(address))
         return max(0, beyond)
@@ -122,10 +132,14 @@ class Connections:
                     found.append((weight, seconds, guest))
         found.sort(key=lambda each: each[:2], reverse=True)
         surplus = [each for each in found[wanted : wanted + YIELDING_AT_ONCE - 1] if each[0] >= newcomer]
-        for _, _, guest in (closed := found[:wanted] + surplus):
-            self._yielding += 1
+        return self._close([guest for _, _, guest in found[:wanted] + surplus])
+
+    def _close(self, guests: Sequence[Guest]) -> int:
+        """Closes them; returns how many they are."""
+        for guest in guests:
+            self._yielding[guest.address or ""] += 1
             guest.give_way()
-        return len(closed)
+        return len(guests)
 
     def _weight(self, address: str | None) -> Weight:
         is_stranger = address is not None and address not in self._known

@@ -125,8 +125,7 @@ async def log_in(studio: Studio, call: Call) -> Answer:
     """POST /web/login. An unknown name takes as long as a wrong password, and gets the same answer."""
     sent = await read_object(call, _LOGIN)
     name, password = sent["name"], sent["password"]
-    # All spellings of a name share one count.
-    counts = tries.of_password(studio.client_address(call), normal_name(name))
+    counts = await _counts(studio, call, name)
     await _take(studio, call, counts)
     login = await call.service.database.read_async(lambda tx: people.find_login(tx, name))
     known = None if login is None else login.password_hash
@@ -163,7 +162,7 @@ async def change_password(studio: Studio, call: Call) -> Answer:
     person = await call.service.database.look_up(person_of(studio, call))
     sent = await read_object(call, _CHANGE)
     _refuse_password("new", sent["new"], name=person.name)
-    counts = tries.of_password(studio.client_address(call), normal_name(person.name))
+    counts = await _counts(studio, call, person.name)
     await _take(studio, call, counts)
     if not await studio.hashing.is_right(person.password_hash, sent["old"]):
         raise InvalidLogin("the old password is wrong")
@@ -209,7 +208,9 @@ async def _enter(
         if sessions.find(tx, sha256, times=studio.times, now_ms=now_ms) is None:
             account_id = make(tx)
             sessions.begin(tx, sha256, account_id=account_id, times=studio.times, now_ms=now_ms, ends=ended)
-        return sessions.person(tx, sha256, times=studio.times, now_ms=now_ms), people.needs_set_up(tx)
+        person = sessions.person(tx, sha256, times=studio.times, now_ms=now_ms)
+        tries.note_known(tx, studio.client_address(call), normal_name(person.name), now_ms=now_ms)
+        return person, people.needs_set_up(tx)
 
     try:
         person, needs_set_up = await write_known_async(call.service.database, enter)
@@ -220,6 +221,14 @@ async def _enter(
     seconds = studio.times.longest_ms // 1000
     entered.headers.append(studio.cookie(call, token, seconds=seconds))
     return entered
+
+
+async def _counts(studio: Studio, call: Call, name: str) -> Counts:
+    """What a try of a name's password counts for. All spellings of a name share one count."""
+    address, normal, now_ms = studio.client_address(call), normal_name(name), call.service.clock()
+    read = call.service.database.read_async
+    is_known = await read(lambda tx: tries.is_known(tx, address, normal, now_ms=now_ms))
+    return tries.of_password(address, normal, is_known=is_known)
 
 
 async def _take(studio: Studio, call: Call, counts: Counts, limit: str = "login_tries") -> None:

@@ -270,7 +270,7 @@ def test_a_report_has_one_name_and_a_file_is_that_of_the_newest_text(
 
     assert {"report-2.csv"} == {report.path.name for report in reports}
     assert reports[0].results == reports[2].results and reports[1].results == reports[4].results
-    assert content == reports[4].results[0].sha256 in reports[4].path.read_text()
+    assert content == reports[4].results[0].sha256 and content in reports[4].path.read_text()
     assert {".tenuto", "a.wav", REPORT, "report-2.csv"} == {path.name for path in tmp_path.iterdir()}
 
 

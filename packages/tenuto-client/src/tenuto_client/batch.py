@@ -116,6 +116,7 @@ class _Book:
         self.plan = plan
         self.entry = entry
         self.results: dict[int, LineResult] = {}
+        self._before = _written_before(plan.folder, entry)
 
     def record(self, name: str) -> Mapping[str, Any]:
         """What is recorded about a line."""
@@ -129,7 +130,7 @@ class _Book:
     def written(self, name: str) -> list[str]:
         """The SHA-256 of what the batch may have written under a name, newest last."""
         sha256s: list[str] | None = self.entry.facts.get(f"written {name}")
-        return self._written_before(name) if sha256s is None else sha256s
+        return self._before.get(name, []) if sha256s is None else sha256s
 
     def place(self, scratch: Path, name: str, sha256: str, *, is_newest: bool = True) -> Path:
         """Give a complete file this name in the folder, or a numbered one if another's file has it, or the
@@ -140,17 +141,6 @@ class _Book:
             own = [*own, sha256][-MOST_WRITTEN:] if is_newest else [sha256, *own[1 - MOST_WRITTEN :]]
             self.entry.note(**{f"written {name}": own})
         return placing.place(scratch, self.plan.folder / name, own=own if is_newest else ())
-
-    def _written_before(self, name: str) -> list[str]:
-        """The same by the journal of a version that replaced whatever had a name, and wrote no list."""
-        old = [
-            record
-            for record in self.entry.facts.values()
-            if isinstance(record, dict) and "file" in record and "wanted" not in record
-        ]
-        if name == REPORT and old:
-            return placing.sha256_of(self.plan.folder / name, ",".join(COLUMNS).encode())
-        return [record["sha256"] for record in old if record["file"] == name]
 
     def finish(self, line: Line, result: LineResult) -> None:
         """Record the result of a line."""
@@ -199,6 +189,17 @@ def _open(link: Link, plan: Plan) -> _Book:
             "use that address, or another folder for a new batch"
         )
     return _Book(plan, entry)
+
+
+def _written_before(folder: Path, entry: Entry) -> dict[str, list[str]]:
+    """What a version has written that replaced whatever had a name, and whose journal has no lists of that."""
+    written: dict[str, list[str]] = {}
+    for record in entry.facts.values():
+        if isinstance(record, dict) and "file" in record and "wanted" not in record:
+            written.setdefault(record["file"], []).append(record["sha256"])
+    if written:
+        written[REPORT] = placing.sha256_of(folder / REPORT, ",".join(COLUMNS).encode())
+    return written
 
 
 def _count(journal: Journal) -> int:

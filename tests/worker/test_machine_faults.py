@@ -20,6 +20,7 @@ from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.errors import StoreUnreachable, StoreUnreachableForWrites, causes, is_of_the_machine
 from tenuto.features.kept_results import paid as paid_results
 from tenuto.features.kept_results import results
+from tenuto.features.kept_results.paid import KeptResults
 from tenuto.features.kept_results.results import KeptResult
 from tenuto.hosts.host import Cancelled
 from tenuto.jobs import recover
@@ -257,6 +258,31 @@ def test_what_the_database_keeps_is_stored_whatever_becomes_of_the_attempt(
 
     assert "succeeded" == world.state(claim.job_id)
     assert (1, ["hold", "settle"]) == (world.job(claim.job_id)["attempts"], world.entries(claim.job_id))
+
+
+def test_a_store_that_is_away_is_not_asked_all_the_time_for_what_is_kept(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker would read each result from the database every second. It is stored at a later look."""
+    rig.neighbour("worker_gone")
+    claim = rig.running("worker_gone", METERED)
+    world.fence(claim.attempt_id)
+    made = KeptResult(b"sound", "audio/wav", {}, 10)
+    world.write(lambda tx: results.keep(tx, claim.attempt_id, made, now_ms=world.now_ms))
+    blobs = Breaks(rig.folder / "blobs")
+    rig.context = replace(rig.context, blobs=blobs)
+    upkeep, tries = rig.upkeep(), []
+    for pause_s in (1000.0, 0.0):
+        monkeypatch.setattr(paid_results, "FIRST_PAUSE_S", pause_s)
+        monkeypatch.setattr(paid_results, "LONGEST_PAUSE_S", pause_s)
+        for now in range(5):
+            upkeep.look(1000.0 + now)
+            upkeep.kept_results.thread.join(20)
+        tries.append(blobs.writes)
+        upkeep.kept_results = KeptResults(rig.context)
+
+    assert [1, 3] == tries
+    assert ("succeeded", ["hold", "settle"]) == (world.state(claim.job_id), world.entries(claim.job_id))
 
 
 @pytest.mark.parametrize(

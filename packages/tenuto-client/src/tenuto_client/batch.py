@@ -192,7 +192,7 @@ def _open(link: Link, plan: Plan) -> _Book:
 
 
 def _written_before(folder: Path, entry: Entry) -> dict[str, list[str]]:
-    """What a version has written that replaced whatever had a name, and whose journal has no lists of that."""
+    """What a version has written that replaced whatever had a name, and whose journal has no lists."""
     written: dict[str, list[str]] = {}
     for record in entry.facts.values():
         if isinstance(record, dict) and "file" in record and "wanted" not in record:

@@ -287,7 +287,7 @@ class LocalDesk:
         )
         try:
             await self.service.run(flow)
-            path = await self.service.run(_step(lambda: self.folder.place(scratch, target)))
+            path: Path = await self.service.run(_step(lambda: self.folder.place(scratch, target)))
         finally:
             scratch.unlink(missing_ok=True)
         return path

@@ -6,6 +6,7 @@ for when it hangs or is away as well, and for what is too large for it. Knows no
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 from tenuto.blobs.apart import Apart
@@ -27,6 +28,10 @@ RESCUED = "rescued"
 """The subfolder of the data folder for results that the database did not take either."""
 ROW_S = 2.0
 """How long the database has to take one; then it is written to a file. Less than a worker has to leave."""
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+"""Between two tries while the store takes nothing: each worker reads a whole result for a try."""
 
 _log = get_logger("tenuto.worker")
 
@@ -124,6 +129,7 @@ class KeptResults:
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
         self._wanted: set[str] = set()
+        self._pause_s = self._not_before = 0.0
         self.thread = BackgroundThread("kept-results", self._failed)
         # Another one, as the disk may hang while the store does not. Nobody waits for it.
         self.files = BackgroundThread("kept-files", self._failed)
@@ -131,7 +137,8 @@ class KeptResults:
     def store(self, attempt_id: str) -> None:
         """Store this attempt's result, soon; called again for as long as it is kept."""
         self._wanted.add(attempt_id)
-        self.thread.begin(self._store_all)
+        if time.monotonic() >= self._not_before:
+            self.thread.begin(self._store_all)
 
     def _store_all(self) -> None:
         while self._wanted and not self.thread.stopping.is_set():
@@ -156,7 +163,13 @@ class KeptResults:
             return
         if kept is None:
             return
-        blob = context.blobs.write(context.ids.new("blob"), kept.content)
+        try:
+            blob = context.blobs.write(context.ids.new("blob"), kept.content)
+        except Exception:
+            self._pause_s = min(max(FIRST_PAUSE_S, 2 * self._pause_s), LONGEST_PAUSE_S)
+            self._not_before = time.monotonic() + self._pause_s
+            raise
+        self._pause_s = 0.0
         recorded = RecordedResult(blob, kept.media_type, kept.metadata, kept.duration_ms)
         now_ms = context.clock()
         context.database.write(lambda tx: lifecycle.record_result(tx, attempt_id, recorded, now_ms=now_ms))

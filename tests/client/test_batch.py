@@ -2,6 +2,7 @@
 
 import asyncio
 import csv
+import errno
 import hashlib
 import io
 import json
@@ -27,6 +28,7 @@ from tenuto_client import (
     RateLimited,
     ServiceUnreachable,
     Tenuto,
+    placing,
     tables,
 )
 from tenuto_client.batch import REPORT
@@ -225,6 +227,73 @@ def test_a_batch_replaces_only_what_it_wrote(service: RunningService, caller: Ca
     assert b"edited" == (tmp_path / "a-3.wav").read_bytes() and not (tmp_path / "elsewhere.wav").exists()
     assert "a-4.wav" in edited.path.read_text()
     assert not [path.name for path in tmp_path.iterdir() if path.name[0] == "." and path.name != ".tenuto"]
+
+
+def test_a_journal_of_a_version_that_kept_no_lists_is_continued(
+    service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """What it finished is finished, also where the service has it no longer; its files and its report are the
+    batch's own, and those of nobody else."""
+    lines = [SPOKEN, {**SPOKEN, "id": "b", "text": "Two."}]
+    with Tenuto(caller.key, service.url) as client:
+        first = client.batch(lines, tmp_path)
+        [journal] = (tmp_path / ".tenuto").glob("*.journal")
+        facts = [json.loads(line) for line in journal.read_text().splitlines()]
+        for fact in facts:
+            for name in [name for name in fact if name == "report" or name.startswith("written ")]:
+                del fact[name]
+            for record in fact.values():
+                if isinstance(record, dict):
+                    record.pop("wanted", None)
+        journal.write_text("".join(f"{json.dumps(fact)}\n" for fact in facts))
+        for result in first.results:
+            assert 200 == caller.request("DELETE", f"/v1/jobs/{result.job_id}/content").status_code
+        again = client.batch(lines, tmp_path)
+        changed = client.batch([{**SPOKEN, "text": "Other."}, lines[1]], tmp_path)
+
+    assert first == again and changed.has_succeeded
+    assert ["a.wav", "b.wav"] == [each.file for each in changed.results]
+    assert {".tenuto", "a.wav", "b.wav", REPORT} == {path.name for path in tmp_path.iterdir()}
+    assert changed.results[0].sha256 == report_of(tmp_path)["a"]["sha256"]
+
+
+def test_a_report_has_one_name_and_a_file_is_that_of_the_newest_text(
+    service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    """Beside somebody else's report there is one more, however often the batch runs; a text that was changed
+    and changed back has its own file again, although both have one length."""
+    (tmp_path / REPORT).write_bytes(b"my own report")
+    texts = ["Hold.", "Stop.", "Hold.", "Wait.", "Stop."]
+    with Tenuto(caller.key, service.url) as client:
+        reports = [client.batch([{**SPOKEN, "text": text}], tmp_path) for text in texts]
+        content = hashlib.sha256((tmp_path / "a.wav").read_bytes()).hexdigest()
+
+    assert {"report-2.csv"} == {report.path.name for report in reports}
+    assert reports[0].results == reports[2].results and reports[1].results == reports[4].results
+    assert content == reports[4].results[0].sha256 and content in reports[4].path.read_text()
+    assert {".tenuto", "a.wav", REPORT, "report-2.csv"} == {path.name for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EINVAL, errno.EACCES, errno.EXDEV, errno.ENOTSUP])
+def test_a_file_has_its_name_where_there_are_no_hard_links(
+    code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However the file system refuses one: Android, Windows and network folders each do in their own way."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(code, "no links here")
+
+    monkeypatch.setattr("os.link", refuse)
+    (tmp_path / "a.wav").write_bytes(b"theirs")
+    (tmp_path / "scratch").write_bytes(b"ours")
+    placed = placing.place(tmp_path / "scratch", tmp_path / "a.wav")
+    with pytest.raises(FileNotFoundError):
+        placing.place(tmp_path / "nothing", tmp_path / "b.wav")
+
+    assert {"a.wav": b"theirs", "a-2.wav": b"ours"} == {
+        path.name: path.read_bytes() for path in tmp_path.iterdir()
+    }
+    assert "a-2.wav" == placed.name
 
 
 @pytest.mark.parametrize(

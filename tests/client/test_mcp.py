@@ -370,6 +370,28 @@ async def said(desk: LocalDesk, **words: Any) -> CallToolResult:
 
 
 @ON_ONE_DATABASE
+def test_a_result_that_has_become_a_link_is_not_followed(
+    as_caller: Caller, folder: Path, tmp_path: Path
+) -> None:
+    """Asked for it again, the assistant is not given what lies outside of the folder."""
+    recording(folder / "talk.wav")
+    secret = tmp_path / "secret.txt"
+    secret.write_text("A secret.")
+
+    async def ask(client: Client) -> CallToolResult:
+        return await client.call_tool("transcribe", {"file": "talk.wav"})
+
+    first = asking(folder, ask)
+    saved = folder / facts(first)["file"]
+    saved.unlink()
+    saved.symlink_to(secret)
+    again = asking(folder, ask)
+
+    assert "A secret." not in str(again) and again.is_error
+    assert 1 == len(as_caller.get("/v1/jobs").json()["data"])
+
+
+@ON_ONE_DATABASE
 def test_equal_requests_that_arrive_together_are_one_job(as_caller: Caller, folder: Path) -> None:
     """The second arrives while the service still says which model the first one gets."""
 

@@ -1,6 +1,10 @@
 """`tenuto resume` after the environment names another service: a key is never sent to another service."""
 
-from client.conftest import accepted, content, succeeded, told
+import os
+import time
+from pathlib import Path
+
+from client.conftest import SOUND, accepted, content, succeeded, told
 from client.test_verbs import Run, run
 from servers.scripted import Reply, ScriptedService
 from tenuto_client import settings
@@ -25,6 +29,22 @@ def test_a_key_is_sent_to_no_other_service_than_its_own(run: Run) -> None:
     assert (4, "") == refused[:2] and "TENUTO_API_KEY is for another service" in refused[2]
     assert (0, "a.wav\n", "") == resumed
     assert ({"Bearer tn_first"}, []) == (keys, second.asked)
+
+
+def test_what_was_written_since_is_not_replaced(run: Run, tmp_path: Path) -> None:
+    """The interrupted command named the file before somebody else's was there; its own result stays."""
+    line = ("say", "Hold.", "--model", "m", "-o", "a.wav", "-q")
+    replies = [accepted(), told("recovery_required"), succeeded(), content()]
+    names = []
+    for theirs in (b"made since", SOUND):
+        with ScriptedService(list(replies)) as service:
+            begun, _, _ = run(*line, url=service.url, key="tn_a")
+            (tmp_path / "a.wav").write_bytes(theirs)
+            os.utime(tmp_path / "a.wav", (time.time() + 60,) * 2)
+            names.append(run("resume", "-q", url=service.url, key="tn_a")[1])
+
+        assert (3, theirs) == (begun, (tmp_path / "a.wav").read_bytes())
+    assert ["a-2.wav\n", "a.wav\n"] == names
 
 
 def test_a_refused_key_of_the_environment_is_named(run: Run) -> None:

@@ -5,13 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from client.test_batch import count
+from client.conftest import SOUND, VirtualClock, content, succeeded
+from client.test_batch import client, count
 from client.test_sdk import sound
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
+from servers.scripted import Asked, Reply, ScriptedService
 from servers.service import RunningService
-from tenuto_client import inbox
+from tenuto_client import batch, inbox
+from tenuto_client.batch import Plan
 from tenuto_client.inbox import SETTLE_S, Inbox
+from tenuto_client.lines import Line
 
 __all__ = ["run"]
 
@@ -78,3 +82,32 @@ def test_a_file_is_taken_when_it_has_settled(tmp_path: Path) -> None:
 
     assert ([], [], False, ["talk.wav"], []) == (started, grown, waits, settled, again)
     assert ([], ["talk.wav"], True) == (touched, later, box.is_settled)
+
+
+def test_the_result_is_that_of_the_newest_content(clock: VirtualClock, tmp_path: Path) -> None:
+    """A recording that was replaced while its first version was transcribed, which took longer: that one
+    gets a number."""
+    lines = [
+        Line(number, "note.txt", "speech", {"text": text}, "m") for number, text in ((1, "Old."), (2, "New."))
+    ]
+    waiting = [lines[:1], lines[1:]]
+
+    def answer(asked: Asked) -> Reply:
+        if asked.method == "POST":
+            job_id = "job_old" if b"Old." in asked.body else "job_new"
+            return Reply(202, {"id": job_id, "state": "queued", "artifacts": []}, {"Retry-After": "1"})
+        if asked.path.startswith("/v1/artifacts"):
+            return content(SOUND if "old" in asked.path else SOUND[::-1])
+        name = asked.path.rpartition("_")[2]
+        if name == "old" and not (tmp_path / "note.txt.wav").exists():
+            return Reply(200, {"id": "job_old", "state": "running", "artifacts": []}, {"Retry-After": "1"})
+        done = succeeded(SOUND if name == "old" else SOUND[::-1]).body
+        return Reply(200, {**done, "id": f"job_{name}", "artifacts": [{**done["artifacts"][0], "id": name}]})
+
+    with ScriptedService([answer]) as service, client(service, clock) as tenuto:
+        plan = Plan([], tmp_path, scan=lambda: waiting.pop(0) if waiting else [], is_over=lambda: not waiting)
+        report = tenuto._session.run(batch.run(tenuto._session.link, plan))
+
+    assert ["note.txt-2.wav", "note.txt.wav"] == [each.file for each in report.results]
+    assert SOUND[::-1] == (tmp_path / "note.txt.wav").read_bytes()
+    assert SOUND == (tmp_path / "note.txt-2.wav").read_bytes()

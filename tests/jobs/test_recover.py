@@ -97,8 +97,12 @@ def test_a_decision_removes_what_the_database_kept_of_a_result(world: World, dec
     made = KeptResult(b"sound" * 100_000, "audio/wav", {"sample_rate": 24_000}, 10)
     world.write(lambda tx: kept_results.keep(tx, claim.attempt_id, made, now_ms=world.now_ms))
     found = world.read(lambda tx: kept_results.find(tx, claim.attempt_id))
-    world.unknown(claim.attempt_id)
     now_ms = world.now_ms
+    world.write(
+        lambda tx: lifecycle.hand_over(
+            tx, claim.attempt_id, code="unforeseen", message="x", evidence="x", now_ms=now_ms
+        )
+    )
 
     def decide(tx: Transaction) -> None:
         if decision == "complete":

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -371,6 +372,51 @@ def test_a_test_is_refused_where_it_would_wait(world: World) -> None:
 
     assert ["too_many_waiting", "webhook_disabled"] == faults
     assert rules.MAX_WAITING_FOR_TEST == rows(world)
+
+
+def test_a_clock_that_was_wrong_holds_up_no_message(world: World) -> None:
+    """What was made or tried while it was a year ahead is sent once it is right, and then has its pause."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    right_ms = world.now_ms
+    world.now_ms += 365 * 24 * HOUR_MS
+    sent_a_test(world, caller, webhook_id)
+    sent_a_test(world, caller, webhook_id)
+    tried = due(world)[0]
+    answer(world, tried, None)
+    world.now_ms = right_ms
+    first = due(world)
+    for outgoing in first:
+        answer(world, outgoing, None)
+    paused = [one.delivery_id for one in due(world)]
+    world.now_ms += rules.PAUSES_MS[1]
+
+    assert 1 == len(first)
+    assert [first[0].delivery_id] != paused
+    assert 1 == len(due(world))
+
+
+def test_a_clock_that_jumps_disables_no_webhook(world: World) -> None:
+    """One failure, and another after a jump by four days, are not three days of failures; nor are failures
+    forgiven for a year because the clock was ahead at the first."""
+    caller = world.caller()
+    webhook_id = made(world, caller)
+    reasons = []
+    for ahead_ms, trusts_clock in (
+        (365 * 24 * HOUR_MS, False),
+        (0, True),
+        (96 * HOUR_MS, False),
+        (73 * HOUR_MS, True),
+    ):
+        world.now_ms += ahead_ms
+        sent_a_test(world, caller, webhook_id)
+        [outgoing] = due(world)
+        outcome = Outcome(outgoing, Answer(500), world.now_ms)
+        record = partial(webhooks.record, outcomes=[outcome], trusts_clock=trusts_clock)
+        reasons.append(world.write(record))
+        world.now_ms -= 0 if trusts_clock else ahead_ms
+
+    assert [{}, {}, {}, {webhook_id: "it has failed for three days"}] == reasons
 
 
 def test_what_waits_too_long_is_forgotten(world: World) -> None:

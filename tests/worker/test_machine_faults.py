@@ -4,22 +4,28 @@ import errno
 import os
 import resource
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from servers.rig import Rig, eventually, failing, full_disk, hanging, run
 from servers.speed import HANG_S
 from servers.world import METERED, World
-from tenuto.errors import StoreUnreachable, causes, is_of_the_machine
+from tenuto.blobs.blob import BlobRecord
+from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.errors import StoreUnreachable, StoreUnreachableForWrites, causes, is_of_the_machine
 from tenuto.features.kept_results import paid as paid_results
+from tenuto.features.kept_results import results
+from tenuto.features.kept_results.paid import KeptResults
+from tenuto.features.kept_results.results import KeptResult
 from tenuto.hosts.host import Cancelled
 from tenuto.jobs import recover
 from tenuto.jobs.queue import Claim
-from tenuto.jobs.states import OUTCOME_UNKNOWN
+from tenuto.jobs.states import OUTCOME_UNKNOWN, Decision
 from tenuto.worker import attempt, storage_retries
 from tenuto.worker.context import FIRST_SETBACK_MS, LONGEST_SETBACK_MS, Setbacks
 from tenuto.worker.engines import Engines
@@ -220,6 +226,113 @@ def test_another_worker_stores_what_was_paid_for_while_the_store_hung(
     assert (1, ["hold", "settle"]) == (world.job(claim.job_id)["attempts"], world.entries(claim.job_id))
     assert [] == world.read(lambda tx: tx.all("select job_id from kept_result"))
     assert not (rig.folder / paid_results.RESCUED).exists()
+
+
+class Breaks(DirectoryBlobs):
+    """A real folder whose first write fails, and whose second meets a bug."""
+
+    writes = 0
+
+    def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
+        self.writes += 1
+        if self.writes == 1:
+            raise StoreUnreachableForWrites
+        if self.writes == 2:
+            raise ValueError("a bug")
+        return super().write(blob_id, content)
+
+
+def test_what_the_database_keeps_is_stored_whatever_becomes_of_the_attempt(
+    world: World, rig: Rig, engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that nobody foresaw, after it was kept: no operator, no second call, one charge (P3, P10)."""
+    monkeypatch.setattr(storage_retries, "STORE_PAUSE_S", 0.001)
+    claim = rig.running("worker_us", METERED)
+    rig.context = replace(rig.context, blobs=Breaks(rig.folder / "blobs"))
+    run(rig, engines, claim)
+    upkeep = rig.upkeep("worker_b")
+    for now in (1000.0, 1031.0):
+        upkeep.look(now)
+    upkeep.kept_results.thread.join(20)
+    upkeep.look(1032.0)
+
+    assert "succeeded" == world.state(claim.job_id)
+    assert (1, ["hold", "settle"]) == (world.job(claim.job_id)["attempts"], world.entries(claim.job_id))
+
+
+def test_a_store_that_is_away_is_not_asked_all_the_time_for_what_is_kept(
+    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each worker would read each result from the database every second. It is stored at a later look."""
+    rig.neighbour("worker_gone")
+    claim = rig.running("worker_gone", METERED)
+    world.fence(claim.attempt_id)
+    made = KeptResult(b"sound", "audio/wav", {}, 10)
+    world.write(lambda tx: results.keep(tx, claim.attempt_id, made, now_ms=world.now_ms))
+    blobs = Breaks(rig.folder / "blobs")
+    rig.context = replace(rig.context, blobs=blobs)
+    upkeep, tries = rig.upkeep(), []
+    for pause_s in (1000.0, 0.0):
+        monkeypatch.setattr(paid_results, "FIRST_PAUSE_S", pause_s)
+        monkeypatch.setattr(paid_results, "LONGEST_PAUSE_S", pause_s)
+        for now in range(5):
+            upkeep.look(1000.0 + now)
+            upkeep.kept_results.thread.join(20)
+        tries.append(blobs.writes)
+        upkeep.kept_results = KeptResults(rig.context)
+
+    assert [1, 3] == tries
+    assert ("succeeded", ["hold", "settle"]) == (world.state(claim.job_id), world.entries(claim.job_id))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "delete from kept_result where sequence = 2",
+        "update kept_result set content = 'x' where sequence = 1",
+        "update kept_result set content = '[]' where sequence = 0",
+    ],
+)
+def test_a_kept_result_that_is_damaged_waits_for_its_operator(world: World, rig: Rig, damage: str) -> None:
+    """It is not charged for, and its slot is free for the next job (P5, P10)."""
+    rig.neighbour("worker_gone")
+    claim = rig.running("worker_gone", METERED)
+    world.fence(claim.attempt_id)
+    made = KeptResult(bytes(600_000), "audio/wav", {}, 10)
+    world.write(lambda tx: results.keep(tx, claim.attempt_id, made, now_ms=world.now_ms))
+    world.write(lambda tx: tx.run(damage))
+    upkeep = rig.upkeep()
+    upkeep.look(1000.0)
+    upkeep.kept_results.thread.join(20)
+    row = world.job(claim.job_id)
+
+    assert ("recovery_required", "unforeseen") == (row["state"], row["error_code"])
+    assert ["hold"] == world.entries(claim.job_id)
+    assert rig.running("worker_us", METERED).job_id != claim.job_id
+
+
+def test_a_file_is_removed_once_its_job_has_ended_without_it(world: World, rig: Rig) -> None:
+    """Another worker was quicker, or an operator decided; until then it stays, as does what is nobody's."""
+    claims = []
+    for _ in range(2):
+        claims.append(rig.running("worker_gone", METERED))
+        world.fence(claims[-1].attempt_id)
+        world.unknown(claims[-1].attempt_id)
+    ended, waits = claims
+    world.write(
+        lambda tx: recover.void(
+            tx, world.ids, ended.job_id, cancel=False, by=Decision("alice", "ticket 7"), now_ms=world.now_ms
+        )
+    )
+    names = [ended.attempt_id, waits.attempt_id, "attempt_of_another_database"]
+    (rig.folder / paid_results.RESCUED).mkdir()
+    for name in names:
+        (rig.folder / paid_results.RESCUED / name).write_bytes(b"RIFF")
+    upkeep = rig.upkeep()
+    upkeep.look(1000.0)
+    upkeep.kept_results.files.join(20)
+
+    assert set(names[1:]) == {path.name for path in (rig.folder / paid_results.RESCUED).iterdir()}
 
 
 @pytest.mark.parametrize("stores", [True, False])

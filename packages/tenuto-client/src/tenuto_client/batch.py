@@ -55,6 +55,8 @@ CREDIT_S = 60.0
 """How long to wait before retrying a line that the balance did not cover."""
 REPORT = "report.csv"
 JOURNAL = ".tenuto"
+MOST_WRITTEN = 16
+"""How many versions of a file a batch knows as its own."""
 COLUMNS = ("line", "id", "state", "file", "sha256", "charge", "error", "job")
 
 _INTENT = "batch"
@@ -114,6 +116,7 @@ class _Book:
         self.plan = plan
         self.entry = entry
         self.results: dict[int, LineResult] = {}
+        self._before = _written_before(plan.folder, entry)
 
     def record(self, name: str) -> Mapping[str, Any]:
         """What is recorded about a line."""
@@ -126,16 +129,18 @@ class _Book:
 
     def written(self, name: str) -> list[str]:
         """The SHA-256 of what the batch may have written under a name, newest last."""
-        sha256s: list[str] = self.entry.facts.get(f"written {name}") or []
-        return sha256s
+        sha256s: list[str] | None = self.entry.facts.get(f"written {name}")
+        return self._before.get(name, []) if sha256s is None else sha256s
 
-    def place(self, scratch: Path, name: str, sha256: str) -> Path:
-        """Give a complete file this name in the folder, or a numbered one if another's file has it."""
+    def place(self, scratch: Path, name: str, sha256: str, *, is_newest: bool = True) -> Path:
+        """Give a complete file this name in the folder, or a numbered one if another's file has it, or the
+        batch's own of a newer line."""
         own = self.written(name)
-        if sha256 not in own:
+        if own[-1:] != [sha256]:
             # Before it is there, so that it is known whenever the batch is cut off.
-            self.entry.note(**{f"written {name}": [*own[-1:], sha256]})
-        return placing.place(scratch, self.plan.folder / name, own=self.written(name))
+            own = [*own, sha256][-MOST_WRITTEN:] if is_newest else [sha256, *own[1 - MOST_WRITTEN :]]
+            self.entry.note(**{f"written {name}": own})
+        return placing.place(scratch, self.plan.folder / name, own=own if is_newest else ())
 
     def finish(self, line: Line, result: LineResult) -> None:
         """Record the result of a line."""
@@ -156,7 +161,11 @@ class _Book:
         content = tables.written([COLUMNS, *rows]).encode("utf-8", "replace")
         scratch = placing.scratch(self.plan.folder / REPORT, self.entry.key)
         downloads.write(scratch, content)
-        path = self.place(scratch, REPORT, hashlib.sha256(content).hexdigest())
+        # Where the name is somebody else's, the number stays the same.
+        name = self.entry.facts.get("report", REPORT)
+        path = self.place(scratch, name, hashlib.sha256(content).hexdigest())
+        if path.name != name:
+            self.entry.note(**{"report": path.name, f"written {path.name}": self.written(name)})
         return BatchReport(path, outcomes)
 
 
@@ -180,6 +189,17 @@ def _open(link: Link, plan: Plan) -> _Book:
             "use that address, or another folder for a new batch"
         )
     return _Book(plan, entry)
+
+
+def _written_before(folder: Path, entry: Entry) -> dict[str, list[str]]:
+    """What a version has written that replaced whatever had a name, and whose journal has no lists."""
+    written: dict[str, list[str]] = {}
+    for record in entry.facts.values():
+        if isinstance(record, dict) and "file" in record and "wanted" not in record:
+            written.setdefault(record["file"], []).append(record["sha256"])
+    if written:
+        written[REPORT] = placing.sha256_of(folder / REPORT, ",".join(COLUMNS).encode())
+    return written
 
 
 def _count(journal: Journal) -> int:
@@ -213,6 +233,8 @@ class _Run:
     flying: list[_Task] = field(default_factory=list)
     """Submitted but not finished, oldest first."""
     models: dict[str, str] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+    """The last line that wants a file name: with a `scan`, the same file may arrive with another content."""
     scan_at: float = 0.0
     submit_at: float = 0.0
     """On the monotonic clock: nothing is submitted before this, and nothing is read before `read_at`."""
@@ -260,6 +282,7 @@ class _Run:
             if line.error:
                 self.book.finish(line, LineResult(line.number, line.id, error=line.error))
             else:
+                self.newest[self._path(line).name] = line.number
                 self.waiting.append(_Task(line))
 
     def _due(self, task: _Task) -> float:
@@ -307,9 +330,10 @@ class _Run:
                 self._finish(task, record["state"], error=record["error"], job_id=record["job"])
                 return True
             yield self.book.note(task.name, tries=record.get("tries", 0) + 1)
-        elif record.get("wanted") == self._path(line).name:
+        elif record.get("wanted", record.get("file")) == self._path(line).name:
             size_bytes: int = yield Do(lambda: _size(self.plan.folder / record["file"]))
-            if size_bytes == record["size_bytes"]:
+            is_replaced = self.book.written(self._path(line).name)[-1:] != [record["sha256"]]
+            if size_bytes == record["size_bytes"] and not is_replaced:
                 self._finish_well(task, record)
                 return True
         return False
@@ -409,7 +433,10 @@ class _Run:
             self.link, artifact, scratch, kind=line.kind, form=self._form(line), job_id=operation.id
         )
         self._note_answer()
-        placed: Path = yield Do(lambda: self.book.place(scratch, path.name, saved.sha256))
+        is_newest = self.newest[path.name] == line.number
+        placed: Path = yield Do(
+            lambda: self.book.place(scratch, path.name, saved.sha256, is_newest=is_newest)
+        )
         charged = operation.billing.charged if operation.billing else None
         record = {"job": operation.id, "state": operation.state, "file": placed.name, "charged": charged}
         tries = self.book.record(task.name).get("tries", 0)

@@ -5,7 +5,6 @@ A complete file is linked to its name, which fails if something has that name.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 from collections.abc import Collection
@@ -15,8 +14,6 @@ from tenuto_client.errors import InvalidSetting, utf8
 
 MOST_NAMES = 1000
 """How many numbered names are tried."""
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""How a file system without hard links refuses one."""
 
 
 def scratch(target: Path, job_id: str) -> Path:
@@ -51,17 +48,31 @@ def numbered(path: Path, number: int) -> Path:
     return path.with_name(f"{path.stem}-{number}{path.suffix}")
 
 
+def sha256_of(path: Path, first: bytes) -> list[str]:
+    """The SHA-256 of a file whose first line is this; empty if it is another one, or none."""
+    try:
+        with path.open("rb") as file:
+            is_it = file.readline(len(first) + 2).rstrip() == first
+    except OSError:
+        return []
+    sha256 = _sha256(path)
+    return [sha256] if is_it and sha256 is not None else []
+
+
 def _link(complete: Path, path: Path) -> None:
     """Raises FileExistsError if there is something of that name."""
     try:
         os.link(complete, path)
     except FileExistsError:
         raise
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
+    except OSError:
+        # Each system without hard links refuses one in its own way: an empty file takes the name.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        complete.replace(path)
+        try:
+            complete.replace(path)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
         return
     complete.unlink()
 

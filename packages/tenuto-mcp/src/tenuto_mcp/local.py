@@ -272,9 +272,9 @@ class LocalDesk:
         """The file with the result: the one that was saved before if it is still there, or a new one."""
         artifact = following.result_of(operation, order.kind)
         if entry is not None and (saved := entry.facts.get("file")) is not None:
-            path = self.folder.root / str(saved)
-            if path.is_file():
-                return path
+            # What is there now may be a link, which leads anywhere.
+            with suppress(InvalidSetting):
+                return self.folder.source(str(saved))
         work.note(SAVING, "saving")
         form = order.form
         target = self.folder.root / (
@@ -287,7 +287,7 @@ class LocalDesk:
         )
         try:
             await self.service.run(flow)
-            path = await self.service.run(_step(lambda: self.folder.place(scratch, target)))
+            path: Path = await self.service.run(_step(lambda: self.folder.place(scratch, target)))
         finally:
             scratch.unlink(missing_ok=True)
         return path

@@ -83,8 +83,18 @@ def _finish(options: argparse.Namespace, console: Console, entry: Entry) -> None
     if purpose.get("file") == work.STDOUT:
         # Whatever read that stdout is gone, so the result goes to a file.
         del purpose["file"]
+    # Whoever named the file did not know of what was written there since.
+    purpose["is_taken"] = _is_newer(purpose.get("file"), entry.facts.get("began_at"))
     operation, target = work.complete(console, link, entry, reading, purpose)
     work.report(console, operation, target)
+
+
+def _is_newer(file: str | None, began_at: float | None) -> bool:
+    """Whether the file was written after the command began."""
+    try:
+        return bool(file and began_at) and Path(str(file)).stat().st_mtime > float(began_at or 0) + 1
+    except OSError:
+        return False
 
 
 def _key_of(entry: Entry) -> str | None:

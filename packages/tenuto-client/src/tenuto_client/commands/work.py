@@ -185,9 +185,9 @@ def complete(
 
 def _save(console: Console, link: Link, operation: Operation, purpose: Mapping[str, Any]) -> str:
     """Save the result where the purpose says, in the requested form; returns the path. Only a file that the
-    user named is replaced."""
+    user named is replaced, as it was then."""
     target = whole = _target(purpose, operation)
-    if not purpose.get("file"):
+    if not purpose.get("file") or purpose.get("is_taken"):
         target = str(placing.scratch(Path(whole), operation.id))
     artifact = following.result_of(operation, KINDS.get(purpose.get("verb", "")))
     kind = KINDS.get(purpose.get("verb", ""), "") or results.kind_of(artifact)

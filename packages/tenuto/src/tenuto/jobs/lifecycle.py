@@ -25,6 +25,7 @@ from tenuto.jobs.rows import AttemptKeys, FencedAttempt
 from tenuto.jobs.states import (
     CANCELLED,
     FAILED,
+    FINAL,
     MAX_HOSTS_LOST,
     OUTCOME_UNKNOWN,
     QUEUED,
@@ -105,6 +106,12 @@ def keep_result(tx: Transaction, attempt_id: str, lines: Sequence[str], *, now_m
 def kept_result(tx: Transaction, attempt_id: str) -> list[str]:
     """What the database keeps of the attempt's result, in order; nothing: it keeps none."""
     return attempt_store.kept_result(tx, attempt_id)
+
+
+def is_over(tx: Transaction, attempt_id: str) -> bool:
+    """Whether the attempt's job has ended, and waits for no operator; False if there is no such attempt."""
+    attempt = attempt_store.locked_keys(tx, attempt_id)
+    return attempt is not None and attempt.job_state in FINAL
 
 
 def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Decision | None = None) -> None:
@@ -240,6 +247,7 @@ def unforeseen(tx: Transaction, ids: Ids, attempt_id: str, *, evidence: str, now
     It neither fails the job nor is retried for ever.
     """
     attempt = _unrecorded(tx, attempt_id)
+    _check_not_kept(tx, attempt_id)
     if attempt.fenced_at is None and attempt.cancel_requested_at is not None:
         _cancel(tx, ids, attempt, now_ms=now_ms)
         return
@@ -272,6 +280,7 @@ def hand_over(
 def outcome_unknown(tx: Transaction, attempt_id: str, *, now_ms: int, evidence: str | None = None) -> None:
     """A metered engine cannot tell whether its call was charged: running → recovery_required, hold kept."""
     attempt = _unrecorded(tx, attempt_id)
+    _check_not_kept(tx, attempt_id)
     _require_recovery(tx, attempt, message=OUTCOME_UNKNOWN, now_ms=now_ms, evidence=evidence)
 
 
@@ -410,6 +419,12 @@ def _unrecorded(tx: Transaction, attempt_id: str) -> FencedAttempt:
     if attempt.state == "recorded":
         raise Stale
     return attempt
+
+
+def _check_not_kept(tx: Transaction, attempt_id: str) -> None:
+    """Stale if the database keeps the attempt's result: whoever rescues the attempt stores it."""
+    if attempt_store.has_kept(tx, attempt_id):
+        raise Stale
 
 
 def _requeue(

@@ -350,6 +350,7 @@ class Upkeep:
         duties.do("workers", lambda: self._forget_workers(duties, now))
         duties.do("context", lambda: context.database.write(chunks.forget_final))
         duties.do("context", lambda: context.database.write(live_text.forget_final))
+        duties.do("rescued", self.kept_results.look_at_files)
         if self._engines.broken():
             duties.do("engine", lambda: self._starts.begin(self._start_engines))
         duties.do("audit", lambda: self._auditor.look(trusts_the_clock=clocks_agree))

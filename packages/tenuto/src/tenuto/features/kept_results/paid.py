@@ -6,16 +6,18 @@ for when it hangs or is away as well, and for what is too large for it. Knows no
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 from tenuto.blobs.apart import Apart
 from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
-from tenuto.errors import Stale, StorageFailed, StoreUnreachable, TenutoError, Unavailable
+from tenuto.errors import Stale, StorageFailed, StoreUnreachable, TenutoError, Unavailable, causes
 from tenuto.features.kept_results import results
 from tenuto.features.kept_results.results import MAX_BYTES, KeptResult
 from tenuto.jobs import lifecycle
 from tenuto.jobs.lifecycle import RecordedResult
+from tenuto.jobs.states import UNFORESEEN
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
@@ -26,6 +28,10 @@ RESCUED = "rescued"
 """The subfolder of the data folder for results that the database did not take either."""
 ROW_S = 2.0
 """How long the database has to take one; then it is written to a file. Less than a worker has to leave."""
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+"""Between two tries while the store takes nothing: each worker reads a whole result for a try."""
 
 _log = get_logger("tenuto.worker")
 
@@ -123,26 +129,60 @@ class KeptResults:
     def __init__(self, context: WorkerContext) -> None:
         self._context = context
         self._wanted: set[str] = set()
+        self._pause_s = self._not_before = 0.0
         self.thread = BackgroundThread("kept-results", self._failed)
+        # Another one, as the disk may hang while the store does not. Nobody waits for it.
+        self.files = BackgroundThread("kept-files", self._failed)
 
     def store(self, attempt_id: str) -> None:
         """Store this attempt's result, soon; called again for as long as it is kept."""
         self._wanted.add(attempt_id)
-        self.thread.begin(self._store_all)
+        if time.monotonic() >= self._not_before:
+            self.thread.begin(self._store_all)
 
     def _store_all(self) -> None:
         while self._wanted and not self.thread.stopping.is_set():
             self._store(self._wanted.pop())
 
+    def look_at_files(self) -> None:
+        """Remove the files of jobs that have ended in another way: their content is their caller's."""
+        self.files.begin(self._forget_files)
+
+    def _forget_files(self) -> None:
+        for path in sorted((self._context.settings.folder / RESCUED).glob("attempt_*")):
+            if self._context.database.write(lambda tx, path=path: lifecycle.is_over(tx, path.name)):  # type: ignore[misc]
+                path.unlink(missing_ok=True)
+                _log.info("result.not_needed", attempt_id=path.name)
+
     def _store(self, attempt_id: str) -> None:
         context = self._context
-        kept = context.database.read(lambda tx: results.find(tx, attempt_id))
+        try:
+            kept = context.database.read(lambda tx: results.find(tx, attempt_id))
+        except (ValueError, TypeError, KeyError) as error:
+            self._hand_over(attempt_id, error)
+            return
         if kept is None:
             return
-        blob = context.blobs.write(context.ids.new("blob"), kept.content)
+        try:
+            blob = context.blobs.write(context.ids.new("blob"), kept.content)
+        except Exception:
+            self._pause_s = min(max(FIRST_PAUSE_S, 2 * self._pause_s), LONGEST_PAUSE_S)
+            self._not_before = time.monotonic() + self._pause_s
+            raise
+        self._pause_s = 0.0
         recorded = RecordedResult(blob, kept.media_type, kept.metadata, kept.duration_ms)
         now_ms = context.clock()
         context.database.write(lambda tx: lifecycle.record_result(tx, attempt_id, recorded, now_ms=now_ms))
+
+    def _hand_over(self, attempt_id: str, error: Exception) -> None:
+        """Its rows are damaged: an operator decides, and its slot is free for other jobs."""
+        now_ms, evidence = self._context.clock(), causes(error)
+        self._context.database.write(
+            lambda tx: lifecycle.hand_over(
+                tx, attempt_id, code="unforeseen", message=UNFORESEEN, evidence=evidence, now_ms=now_ms
+            )
+        )
+        _log.error("job.recovery_required", attempt_id=attempt_id)
 
     def _failed(self, error: Exception) -> None:
         """It is tried again as long as the result is kept; Stale: another worker has recorded it."""

@@ -4,6 +4,7 @@ A worker that must end leaves one there, and its attempt open; whoever rescues t
 """
 
 import base64
+import hashlib
 import json
 from typing import Any
 
@@ -30,14 +31,18 @@ class KeptResult(Struct, frozen=True):
 def keep(tx: Transaction, attempt_id: str, result: KeptResult, *, now_ms: int) -> None:
     """Write the result down; repeatable. Stale: the attempt is no longer the job's, or has a result."""
     description = {name: getattr(result, name) for name in ("media_type", "metadata", "duration_ms")}
+    description["sha256"] = hashlib.sha256(result.content).hexdigest()
     pieces = (result.content[at : at + PIECE_BYTES] for at in range(0, len(result.content), PIECE_BYTES))
     lines = [json.dumps(description), *(base64.b64encode(piece).decode("ascii") for piece in pieces)]
     lifecycle.keep_result(tx, attempt_id, lines, now_ms=now_ms)
 
 
 def find(tx: Transaction, attempt_id: str) -> KeptResult | None:
-    """The result that the attempt has kept, if any."""
+    """The result that the attempt has kept, if any. ValueError, TypeError, KeyError: its rows are damaged."""
     lines = lifecycle.kept_result(tx, attempt_id)
     if not lines:
         return None
-    return KeptResult(content=b"".join(map(base64.b64decode, lines[1:])), **json.loads(lines[0]))
+    content, description = b"".join(map(base64.b64decode, lines[1:])), json.loads(lines[0])
+    if description.pop("sha256") != hashlib.sha256(content).hexdigest():
+        raise ValueError("the kept result is not whole")
+    return KeptResult(content=content, **description)

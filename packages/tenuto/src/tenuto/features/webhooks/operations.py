@@ -304,7 +304,7 @@ def due(tx: Transaction, *, of_account: int, limit: int, now_ms: int) -> list[Du
 
     At most `of_account` of an account's sound webhooks, and as many of its others.
     """
-    return store.due(tx, now_ms, of_account, limit)
+    return store.due(tx, now_ms, of_account, limit, beyond_ms=now_ms + rules.LONGEST_PAUSE_MS)
 
 
 def outgoing(tx: Transaction, webhook_id: str, *, limit: int, now_ms: int) -> list[Outgoing]:
@@ -326,13 +326,15 @@ def outgoing(tx: Transaction, webhook_id: str, *, limit: int, now_ms: int) -> li
             attempts=delivery.attempts,
             due=delivery.next_at,
         )
-        for delivery in store.waiting(tx, webhook_id, now_ms, limit)
+        for delivery in store.waiting(
+            tx, webhook_id, now_ms, limit, beyond_ms=now_ms + rules.LONGEST_PAUSE_MS
+        )
     ]
 
 
-def record(tx: Transaction, outcomes: Sequence[Outcome]) -> dict[str, str]:
+def record(tx: Transaction, outcomes: Sequence[Outcome], *, trusts_clock: bool = True) -> dict[str, str]:
     """Record the outcomes of attempts, in the order in which they ended; returns the webhooks that are
-    disabled from now on, and why."""
+    disabled from now on, and why. By a clock that may have jumped, no three days have passed."""
     asked = [(one, store.record(tx, one.outgoing.delivery_id, _ended(one))) for one in outcomes]
     of_webhook = defaultdict(list)
     for one, recorded in asked:
@@ -341,7 +343,7 @@ def record(tx: Transaction, outcomes: Sequence[Outcome]) -> dict[str, str]:
     # Only now: whoever locks both a message and its webhook locks the message first.
     reasons = {}
     for webhook_id in sorted(of_webhook):
-        if because := _judge(tx, webhook_id, of_webhook[webhook_id]):
+        if because := _judge(tx, webhook_id, of_webhook[webhook_id], trusts_clock=trusts_clock):
             reasons[webhook_id] = because
     return reasons
 
@@ -364,7 +366,9 @@ def _ended(one: Outcome) -> dict[str, Value]:
     }
 
 
-def _judge(tx: Transaction, webhook_id: str, outcomes: Iterable[Outcome]) -> str | None:
+def _judge(
+    tx: Transaction, webhook_id: str, outcomes: Iterable[Outcome], *, trusts_clock: bool
+) -> str | None:
     """Note how a webhook does after these attempts; returns why it is disabled from now on, or None."""
     webhook = store.locked(tx, webhook_id)
     if webhook is None:
@@ -378,10 +382,10 @@ def _judge(tx: Transaction, webhook_id: str, outcomes: Iterable[Outcome]) -> str
         if is_sound:
             since_ms = None
             continue
-        since_ms = one.at_ms if since_ms is None else since_ms
+        since_ms = one.at_ms if since_ms is None else min(since_ms, one.at_ms)
         if one.answer.status == rules.GONE:
             because = "the server answered 410 Gone"
-        elif one.at_ms - since_ms >= rules.FAILING_MS:
+        elif trusts_clock and one.at_ms - since_ms >= rules.FAILING_MS:
             because = "it has failed for three days"
     if (since_ms, is_sound) != (webhook.failing_since, bool(webhook.is_sound)):
         store.note_outcome(tx, webhook_id, since_ms)

@@ -46,7 +46,9 @@ class WebhookSender:
         self._forget_at = self._balances_at = 0.0
         self._end: Position | None = None
         """The position after the newest event whose messages have been made."""
-        self.senders = Senders(context, is_public=context.settings.webhooks == "public")
+        self.senders = Senders(
+            context, is_public=context.settings.webhooks == "public", trusts_clock=trusts_clock
+        )
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 

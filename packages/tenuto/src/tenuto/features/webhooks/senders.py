@@ -7,7 +7,7 @@ limits per account and in all. Knows nothing of events: what is to be sent is in
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import count, islice
 
@@ -72,8 +72,9 @@ class Senders:
     outcome is recorded. If this process dies before, it is sent again, under the same id.
     """
 
-    def __init__(self, context: WorkerContext, *, is_public: bool) -> None:
+    def __init__(self, context: WorkerContext, *, is_public: bool, trusts_clock: Callable[[], bool]) -> None:
         self._context = context
+        self._trusts_clock = trusts_clock
         self._is_public = is_public
         self._changed = threading.Condition()
         self._is_open = False
@@ -304,7 +305,10 @@ class Senders:
             self._settle(outcomes, is_aside)
 
     def _write(self, outcomes: Sequence[Outcome]) -> None:
-        reasons = self._context.database.write(lambda tx: webhooks.record(tx, outcomes))
+        trusts_clock = self._trusts_clock()
+        reasons = self._context.database.write(
+            lambda tx: webhooks.record(tx, outcomes, trusts_clock=trusts_clock)
+        )
         for webhook_id, because in reasons.items():
             _log.warning("webhook.disabled", webhook_id=webhook_id, reason=because)
 

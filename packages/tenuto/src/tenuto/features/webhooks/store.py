@@ -231,23 +231,30 @@ def delivery(tx: Transaction, delivery_id: str) -> DeliveryRow | None:
     )
 
 
-def waiting(tx: Transaction, webhook_id: str, now_ms: int, limit: int) -> list[DeliveryRow]:
-    """The messages of a webhook that have been due longest."""
-    return records.all_records(
-        tx,
-        DeliveryRow,
-        f"""select {_DELIVERY} from webhook_delivery d
-            where d.webhook_id = :id and d.state = 'pending' and d.next_at <= :now
-            order by d.next_at, d.id limit :limit""",  # noqa: S608 (columns)
-        id=webhook_id,
-        now=now_ms,
-        limit=limit,
-    )
+def waiting(
+    tx: Transaction, webhook_id: str, now_ms: int, limit: int, *, beyond_ms: int
+) -> list[DeliveryRow]:
+    """The messages of a webhook that have been due longest; if there are none, those after `beyond_ms`."""
+
+    def found(when: str, at_ms: int) -> list[DeliveryRow]:
+        return records.all_records(
+            tx,
+            DeliveryRow,
+            f"""select {_DELIVERY} from webhook_delivery d
+                where d.webhook_id = :id and d.state = 'pending' and {when}
+                order by d.next_at, d.id limit :limit""",  # noqa: S608 (columns and constants)
+            id=webhook_id,
+            at=at_ms,
+            limit=limit,
+        )
+
+    return found("d.next_at <= :at", now_ms) or found("d.next_at > :at", beyond_ms)
 
 
-def due(tx: Transaction, now_ms: int, of_account: int, limit: int) -> list[DueRow]:
+def due(tx: Transaction, now_ms: int, of_account: int, limit: int, *, beyond_ms: int) -> list[DueRow]:
     """The webhooks with a message that is due, by how long it has been due: every account's first webhook,
     then the second ones, … At most `of_account` of an account's sound webhooks, and as many of its others.
+    What would be due after `beyond_ms` is due now: a clock that was ahead said when.
 
     It looks at each webhook that has messages, not at each message: a server that hangs may have any number.
     """
@@ -264,13 +271,17 @@ def due(tx: Transaction, now_ms: int, of_account: int, limit: int) -> list[DueRo
              select d.id as delivery_id, w.id as webhook_id, w.account_id, w.is_sound, d.next_at,
                     row_number() over (partition by w.account_id, w.is_sound order by d.next_at, d.id) as turn
              from waiting join webhook w on w.id = waiting.webhook_id and w.is_enabled = 1
-             join webhook_delivery d on d.id =
+             join webhook_delivery d on d.id = coalesce(
                (select e.id from webhook_delivery e
                 where e.webhook_id = w.id and e.state = 'pending' and e.next_at <= :now
-                order by e.next_at, e.id limit 1))
+                order by e.next_at, e.id limit 1),
+               (select e.id from webhook_delivery e
+                where e.webhook_id = w.id and e.state = 'pending' and e.next_at > :beyond
+                order by e.next_at, e.id limit 1)))
            select webhook_id, account_id, is_sound from in_turn
            where turn <= :of_account order by turn, next_at, delivery_id limit :limit""",
         now=now_ms,
+        beyond=beyond_ms,
         of_account=of_account,
         limit=limit,
     )

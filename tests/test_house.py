@@ -12,7 +12,7 @@ from tenuto.jobs import states
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(ROOT.glob("packages/*/src")) + sorted(ROOT.glob("engines/*/src"))
-CORE_LINES = 50_546
+CORE_LINES = 50_400
 """The budget of the core, which no change raises: what does not fit is a feature, in a folder of its own."""
 
 

@@ -1,17 +1,12 @@
-"""Every `tenuto …` in a tracked text is a command that there is, and every old spelling is answered."""
+"""Every `tenuto …` in a tracked text is a command that there is."""
 
-import os
 import re
 import shlex
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from servers.command_lines import fault_of
-from servers.service import TENUTO
-from tenuto.cli.old_spellings import REMOVED, RENAMED, answer
 
 ROOT = Path(__file__).parents[2]
 OWN = {"packages/tenuto/src/tenuto/cli/old_spellings.py"}
@@ -71,30 +66,3 @@ def test_every_command_in_a_tracked_text_is_one_that_parses() -> None:
 
     assert 300 < len(found)
     assert [] == faults
-
-
-def test_no_tracked_text_has_an_old_spelling() -> None:
-    """In plain prose and in messages, too."""
-    faults = {
-        f"{name}: {words}": told
-        for name, text in tracked()
-        for words in ANYWHERE.findall(text)
-        if (told := answer(words.split())) is not None
-    }
-
-    assert {} == faults
-
-
-@pytest.mark.parametrize("old", [*RENAMED, *REMOVED])
-def test_an_old_spelling_answers_with_the_new_one(old: str) -> None:
-    """One sentence on stderr and exit code 2, whatever stands behind it; nothing is done."""
-    done = subprocess.run(
-        [TENUTO, *old.split(), "--json"],
-        env=os.environ | {"LC_ALL": "C.UTF-8"},
-        capture_output=True,
-        text=True,
-    )
-    told = f"`tenuto {old}` is now `tenuto {RENAMED[old]}`." if old in RENAMED else REMOVED[old]
-
-    assert (2, "", f"tenuto: {told}\n") == (done.returncode, done.stdout, done.stderr)
-    assert old not in RENAMED or fault_of(RENAMED[old].split(), whole=False) is None

@@ -29,8 +29,8 @@ from servers.recordings import recording, upload
 from servers.service import PLAIN, RunningService
 from servers.speed import HANG_S, assert_within
 from tenuto import config
-from tenuto.api.mcp import MAX_BODY_BYTES, MOST_CALLS
 from tenuto.errors import SettingsInvalid
+from tenuto.features.mcp.routes import MAX_BODY_BYTES, MOST_CALLS
 from tenuto_mcp.arguments import MAX_FAULTS_NAMED, MAX_RECORDING_BYTES
 
 SAID = "Hold the note for its full value."

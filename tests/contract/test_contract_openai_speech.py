@@ -15,12 +15,9 @@ import pytest
 import soundfile
 
 from servers import voices
-from servers.accounts import now_ms
 from servers.callers import Caller, Operator, error_code, faults
 from servers.speed import at_least, within
-from tenuto.api.openai import keys
 from tenuto.api.openai.speech import cut_at_sentences
-from tenuto.strict_json import body_sha256
 from tenuto_client.languages import spoken
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
@@ -315,34 +312,6 @@ def test_a_retry_is_its_request_whatever_the_names_in_it_mean_by_then(
     assert "fake/speech" == request_of(caller, accepted)["model"]
     assert (200, "true") == (again.status_code, again.headers.get("idempotent-replayed")), again.text
     assert accepted.headers["x-service-job"] == again.headers["x-service-job"]
-
-
-@pytest.mark.parametrize(("first", "then"), RETRIES)
-@pytest.mark.parametrize("sentences", [1, 500])
-def test_requests_that_an_earlier_version_accepted_are_recognised(
-    operator: Operator, first: dict[str, str], then: dict[str, str], sentences: int
-) -> None:
-    """It bound keys to the bodies of jobs, and put a job's number after the caller's part of its key (P2)."""
-    caller = operator.caller()
-    body = HELLO | {"input": "Every note is held. " * sentences}
-    accepted = speak(caller, body, **first)
-    jobs = accepted.headers["x-service-job"].split(", ")
-    bodies = [caller.get(f"/v1/jobs/{job_id}/request").json() for job_id in jobs]
-    old = "audio/speech:one" if first else keys._stem("audio/speech", bodies) + f"{now_ms():013d}0123456789"
-    for number, (job_id, one) in enumerate(zip(jobs, bodies, strict=True)):
-        values = {"key": f"{old}/{number}" if number else old, "sha": body_sha256(one), "job": job_id}
-        operator.database.write(
-            lambda tx, values=values: tx.do(  # type: ignore[misc]
-                "update idempotency set idempotency_key = :key, body_sha256 = :sha where job_id = :job",
-                **values,
-            )
-        )
-    again = speak(caller, body, **then)
-    other = speak(caller, body | {"input": "Another."}, **then)
-
-    assert (200, accepted.headers["x-service-job"]) == (again.status_code, again.headers["x-service-job"])
-    assert (409 if first else 200) == other.status_code
-    assert len(jobs) + (not first) == len(caller.get("/v1/jobs").json()["data"])
 
 
 def test_a_long_text_becomes_jobs_of_one_sound(caller: Caller) -> None:

@@ -3,7 +3,6 @@
 The fake engines stand in where the words do not matter; the real one listens in Whisper's own tests.
 """
 
-import hashlib
 import io
 import json
 import socket
@@ -17,12 +16,9 @@ import pytest
 import soundfile
 
 from servers import recordings
-from servers.accounts import now_ms
 from servers.callers import Caller, Operator, error_code, faults
 from servers.processes import until
-from tenuto.api.openai import keys
-from tenuto.api.openai.transcriptions import ROUTE, read_transcript
-from tenuto.strict_json import body_sha256
+from tenuto.api.openai.transcriptions import read_transcript
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -376,25 +372,6 @@ def test_a_retry_is_its_request_whatever_the_models_name_means_by_then(operator:
 
     assert 200 == again.status_code, again.text
     assert first.headers["x-service-job"] == again.headers["x-service-job"]
-
-
-@pytest.mark.parametrize("name", ["Idempotency_Key", "X_Stainless_Retry_Count"])
-def test_a_recording_that_an_earlier_version_accepted_is_recognised(operator: Operator, name: str) -> None:
-    """It bound keys to the model's full name and the job's parameters (P2)."""
-    caller, content, headers = operator.caller(credit="100"), sound(), {name: "1"}
-    first = transcribe(caller, content, language="en-US", **headers)
-    job_id = first.headers["x-service-job"]
-    work = caller.get(f"/v1/jobs/{job_id}/request").json() | {"sha256": hashlib.sha256(content).hexdigest()}
-    del work["input_artifact_ids"]
-    values = {"sha": body_sha256(work), "job": job_id}
-    values["key"] = f"{keys._stem(ROUTE, work)}9{now_ms():013d}123456789"
-    if name == "Idempotency_Key":
-        values["key"] = f"{ROUTE}:1"
-    change = "update idempotency set idempotency_key = :key, body_sha256 = :sha where job_id = :job"
-    operator.database.write(lambda tx: tx.do(change, **values))
-    again = transcribe(caller, content, language="en-US", **headers)
-
-    assert (200, job_id) == (again.status_code, again.headers["x-service-job"])
 
 
 def test_the_same_recording_twice_is_two_jobs_unless_it_is_declared_a_retry(caller: Caller) -> None:

@@ -7,7 +7,6 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 
 from tenuto.cli import COMMANDS
-from tenuto.cli.old_spellings import answer
 from tenuto_client.commands import parser_of, route
 from tenuto_client.commands.parser import Parser
 
@@ -22,9 +21,6 @@ def fault_of(words: Sequence[str], *, whole: bool = True) -> str | None:
     if list(words) == ["version"]:
         return None
     path, command, rest = route(words, COMMANDS)
-    old = answer(words)
-    if old is not None:
-        return old
     if not command.module:
         if not rest and whole and words:
             return f"missing: COMMAND behind {' '.join(path)}"

@@ -21,7 +21,7 @@ def find_part(source: Source, at: int, sounds: Sounds, end: int) -> int:
         if len(head) < 4 or head[0] & 0x80:
             break
     end = min(end, source.find(_FIRST_BLOCK, place), source.find(_ONLY_BLOCK, place))
-    begin = max(place, end - _TAIL_BYTES)
+    begin = min(end, max(place, end - _TAIL_BYTES))
     tail = source.at(begin, end - begin)
     # Zeros fill up some files; the checksum itself may also end in them.
     least = len(tail.rstrip(b"\0"))

@@ -14,7 +14,6 @@ from tenuto.api import (
     health,
     inputs,
     jobs,
-    mcp,
     models,
     renditions,
     voices,
@@ -24,6 +23,7 @@ from tenuto.api.errors import error_answer
 from tenuto.api.openai import embeddings, images, lists, responses, speech, transcriptions
 from tenuto.api.service import Service
 from tenuto.errors import NotFound
+from tenuto.features.mcp import routes as mcp
 from tenuto.features.webhooks import routes as webhooks
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]

@@ -6,7 +6,6 @@ everything else to stderr; the exit code is 0 for success, 1 for a failure, 2 fo
 
 import sys
 
-from tenuto.cli.old_spellings import answer
 from tenuto_client.commands import VERBS, Command, Tree, words
 
 PULL = Command("Download and verify the weights of the models that this machine runs.", "tenuto.cli.models")
@@ -86,10 +85,6 @@ def run(line: list[str]) -> int:
 
         streams.write(version("tenuto") + "\n")
         return 0
-    moved = answer(line)
-    if moved is not None:
-        print(f"tenuto: {words.translated(moved)}", file=sys.stderr)
-        return 2
     try:
         return commands.main(line, COMMANDS)
     except Exception as error:

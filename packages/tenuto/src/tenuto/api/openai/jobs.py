@@ -93,9 +93,7 @@ async def submit(
     """
     caller = _caller(call)
     async with request_key(call, route, sent) as first:
-        accepted = await find_earlier(
-            call, route, first, sent, lambda tx: [_work(body) for body in resolve(tx)]
-        )
+        accepted = await find_earlier(call, first, sent)
         if not accepted:
             digest, requests = strict_json.body_sha256(sent), []
             for number, body in enumerate(await call.service.database.read_async(resolve)):
@@ -186,12 +184,6 @@ def _refusal(operation: Operation) -> tuple[int, TenutoError, Headers]:
     assert operation.error is not None, "a failed job says why"
     status = 400 if operation.error.code in CALLERS_FAULT else 500
     return status, JobEnded(operation.error.code, f"{operation.error.message} ({operation.id})"), [NO_RETRY]
-
-
-def _work(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What a job's key was bound to: all but `stream`, which only concerns the form of the answer."""
-    parameters = {name: value for name, value in body["parameters"].items() if name != "stream"}
-    return {**body, "parameters": parameters}
 
 
 async def _until_final(call: Call, job_id: str, end: float) -> Operation:

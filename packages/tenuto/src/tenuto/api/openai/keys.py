@@ -17,7 +17,7 @@ from tenuto.api import request_body, service
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
-from tenuto.errors import IdempotencyConflict, InsufficientBalance, InvalidRequest
+from tenuto.errors import InsufficientBalance, InvalidRequest
 from tenuto.jobs import read
 from tenuto.jobs.rows import NewestKey
 from tenuto.jobs.states import CANCELLED
@@ -78,33 +78,12 @@ async def request_key(call: Call, route: str, sent: Any) -> AsyncIterator[Reques
             yield key
 
 
-async def find_earlier(
-    call: Call, route: str, key: RequestKey, sent: Any, resolve: Callable[[Transaction], Any]
-) -> list[Accepted]:
-    """The jobs that this request has made already; none if it is new. IdempotencyConflict.
-
-    Keys that earlier versions bound, which hold for ever, identify each job by its body: `resolve` makes one,
-    or a list of them, with what names stand for now; it is called only if no job was accepted for `sent`.
-    """
+async def find_earlier(call: Call, key: RequestKey, sent: Any) -> list[Accepted]:
+    """The jobs that this request has made already; none if it is new. IdempotencyConflict."""
     if not key.is_callers and not key.is_retry:
         return []
     digest = strict_json.body_sha256(sent)
-    try:
-        found = await _find(call, ((key.of(number), digest) for number in count()))
-        if found or key.is_callers:
-            return found
-    except IdempotencyConflict:
-        if not key.is_callers:
-            raise
-    database = call.service.database
-    work, first = await database.read_async(resolve), key.first
-    if not key.is_callers:
-        before = await database.read_async(_Tries(call, _stem(route, work), is_retry=True).find)
-        if before is None:
-            return []
-        first = before
-    digests = [strict_json.body_sha256(each) for each in (work if type(work) is list else [work])]
-    return await _find(call, ((f"{first}/{n}" if n else first, each) for n, each in enumerate(digests)))
+    return await _find(call, ((key.of(number), digest) for number in count()))
 
 
 async def _find(call: Call, keys: Iterable[tuple[str, str]]) -> list[Accepted]:

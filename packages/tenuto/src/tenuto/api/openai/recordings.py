@@ -135,7 +135,7 @@ async def submit_recording(
     sha256 = recording.form.sha256
     sent = {**fields, "sha256": sha256}
     async with request_key(call, route, sent) as key:
-        find = partial(find_earlier, call, route, key, sent, lambda tx: {**resolve(tx), "sha256": sha256})
+        find = partial(find_earlier, call, key, sent)
         if earlier := await find():
             [accepted] = earlier
         else:

@@ -70,7 +70,7 @@ def unreadable_jobs(database: Database) -> Iterator[Finding]:
                 job_id,
                 "the unfinished job cannot be run: its row is damaged",
                 {"fault": fault},
-                "restore the row from a backup, or settle the job with `tenuto admin jobs`",
+                "restore the row from a backup, or resolve the job with `tenuto admin recover` once it waits",
             )
         is_last = len(ids) < PAGE_JOBS
         after = ids[-1] if ids else after

@@ -1,0 +1,1 @@
+"""Tools for assistants over HTTP, at `/mcp`."""

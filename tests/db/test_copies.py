@@ -1,5 +1,7 @@
 """Of several copies of a database, one is in use: that with the highest timeline, then the highest epoch."""
 
+import errno
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,6 +22,7 @@ from tenuto.db.database import Database, Transaction
 from tenuto.db.generation import Copy
 from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
+from tenuto.db.servers import Open, Servers
 from tenuto.errors import Unavailable
 from tenuto.features.copies import store
 from tenuto.features.copies.look import look
@@ -357,6 +360,27 @@ def test_another_server_is_used_once_it_is_accepted(pair: Pair) -> None:
         assert [] == notes(pair.old)
     finally:
         fresh.stop()
+
+
+def test_a_shortage_of_descriptors_hides_no_connection_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that could not be looked at is ended at a later look."""
+
+    def shortage(descriptor: int) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    servers = Servers("postgresql://x@127.0.0.1:1/x")
+    older, newer = Copy("system", 0, 1, 5), Copy("system", 0, 2, 9)
+    ours, theirs = socket.socketpair()
+    servers.newest = older
+    servers.open.append(Open("a:1", "process", older, ours.fileno(), os.fstat(ours.fileno()).st_ino))
+    with ours, theirs, capture_logs():
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "dup", shortage)
+            look(servers)
+        servers.learn(newer)
+        look(servers)
+        with pytest.raises(BrokenPipeError):
+            ours.send(b"a write")
 
 
 def test_a_copy_of_another_system_is_refused_although_its_epoch_is_higher() -> None:

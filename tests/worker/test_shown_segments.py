@@ -1,7 +1,7 @@
 """A preview whose attempt or whose disk is lost while the engine speaks."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -10,8 +10,9 @@ from servers.world import METERED, SPEECH, World
 from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed
-from tenuto.jobs import audio_segments
+from tenuto.jobs import audio_segments, chunks
 from tenuto.jobs.queue import Claim
+from tenuto.jobs.rows import ChunkKey
 from tenuto.kinds.speech import run as speech_run
 from tenuto.kinds.speech.run import Preview
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
@@ -22,10 +23,13 @@ from tenuto.worker.engines import Engines
 SOUND = pcm16_wav(bytes(480), 24_000, 1)
 
 
-def preview(rig: Rig, claim: Claim) -> Preview:
+def calls_of(rig: Rig, claim: Claim) -> EngineCalls:
     watched = rig.heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
-    engines = Engines(rig.context, [], rig.bell)
-    return Preview(EngineCalls(rig.context, engines, claim, watched, lambda: None))
+    return EngineCalls(rig.context, Engines(rig.context, [], rig.bell), claim, watched, lambda: None)
+
+
+def preview(rig: Rig, claim: Claim) -> Preview:
+    return Preview(calls_of(rig, claim))
 
 
 def saved(world: World, claim: Claim) -> list[int]:
@@ -112,7 +116,7 @@ def stalled(database: Interrupted) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("impatient")
-@pytest.mark.parametrize("fault", ["disk full", "store hangs", "database hangs"])
+@pytest.mark.parametrize("fault", ["disk full", "store hangs", "database hangs", "attempt lost"])
 def test_a_paid_call_outlives_its_preview(world: World, rig: Rig, fault: str) -> None:
     """What is paid for is not thrown away, nor held up, because a preview can't be stored (P10)."""
     claim = rig.running("worker_us", METERED)
@@ -120,7 +124,10 @@ def test_a_paid_call_outlives_its_preview(world: World, rig: Rig, fault: str) ->
         "disk full": full_disk(),
         "store hangs": hanging("blob.before_write"),
         "database hangs": stalled(rig.database),
+        "attempt lost": nullcontext(),
     }
+    if fault == "attempt lost":
+        world.rescue(claim.attempt_id)  # Its late result still counts; its segments do not.
     with faults[fault], preview(rig, claim) as shown:
         for _ in range(20):
             shown.show(SOUND, {})
@@ -130,6 +137,27 @@ def test_a_paid_call_outlives_its_preview(world: World, rig: Rig, fault: str) ->
     assert ["The preview ends before the speech does"] == [
         warning.partition(":")[0] for warning in shown.warnings
     ]
+
+
+@pytest.mark.parametrize("model", [METERED, SPEECH])
+def test_a_paid_attempt_waits_for_no_row_that_it_can_do_without(world: World, rig: Rig, model: str) -> None:
+    """A chunk or live text of a result that is in memory, while the database hangs, or once the attempt is no
+    longer the job's. What can be made again waits, and ends with its fence (P10)."""
+    claim = rig.running("worker_us", model)
+    calls = calls_of(rig, claim)
+    with stalled(rig.database) if model == METERED else nullcontext():
+        at_once = storage_retries.write_if_soon(calls, lambda tx, now_ms: None)
+    world.rescue(claim.attempt_id)
+
+    def add(tx: Transaction, now_ms: int) -> None:
+        chunks.add(tx, claim.attempt_id, ChunkKey("segment_text", 0, 0, 1, "m", "r"), {}, now_ms=now_ms)
+
+    assert (model == SPEECH) == at_once
+    if model == METERED:
+        assert not storage_retries.write_if_soon(calls, add)
+    else:
+        with pytest.raises(Stale):
+            storage_retries.write_if_soon(calls, add)
 
 
 def test_a_segment_that_is_too_large_for_one_is_saved_as_several(world: World, rig: Rig) -> None:

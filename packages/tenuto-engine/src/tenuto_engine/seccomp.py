@@ -7,6 +7,7 @@ so ctypes calls the kernel.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 import sys
@@ -62,5 +63,7 @@ def install(rules: Sequence[Step], otherwise: Step, *, is_trusted: bool = False)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     program = _Program(len(content) // 8, content)
     flags = _ALL_THREADS | (_SPECULATION if is_trusted else 0)
-    if libc.syscall(call, _SET_FILTER, flags, ctypes.byref(program)) < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    # A positive answer is a thread that has a filter of its own: then nothing was applied.
+    if (answer := libc.syscall(call, _SET_FILTER, flags, ctypes.byref(program))) != 0:
+        number = ctypes.get_errno() if answer < 0 else errno.EBUSY
+        raise OSError(number, os.strerror(number))

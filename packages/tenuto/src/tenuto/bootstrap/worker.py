@@ -69,8 +69,8 @@ def run_worker(
         stopping.wait_for_signal()
         end_within(settings.drain_s + settings.host_grace_s + CLOSE_S)
         watch.stopping = True
+        worker.stop()  # While it drains, too, its connections must leave an outdated copy of the database.
         store_watch.stop()
-        worker.stop()
 
 
 def _offered(settings: Settings) -> dict[str, catalog.Model]:

@@ -6,6 +6,7 @@ Knows no kind of job.
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import (
     ArtifactUnavailable,
     CorruptBlob,
+    Stale,
     StorageFailed,
     StoreUnreachable,
     StoreUnreachableForWrites,
@@ -152,6 +154,25 @@ def write(context: WorkerContext, transition: Callable[[Transaction, int], T]) -
             if not _passes(error):
                 raise
             time.sleep(WRITE_PAUSE_S)
+
+
+def write_if_soon(calls: EngineCalls, transition: Callable[[Transaction, int], T]) -> bool:
+    """Run a transition; a paid attempt, which must keep its result, does without it if it comes too late.
+
+    False: the database did not answer in `LATE_S`, the worker leaves, or the attempt is no longer the job's.
+    """
+    work = partial(write, calls.context, transition)
+    if calls.claim.rerunnable:
+        work()
+        return True
+    with suppress(StorageFailed, NotStored, Stale):
+        unless_stopped(calls.watched, work, late_s=LATE_S, when_late=_too_late)
+        return True
+    return False
+
+
+def _too_late() -> None:
+    raise StorageFailed("The database does not answer.")
 
 
 def _passes(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 Those that do not are ended from outside, by their sockets, so that no request has to ask.
 """
 
+import errno
 import os
 import socket
 import threading
@@ -73,8 +74,8 @@ def _reach(one: Open, *, shut: bool = False) -> bool:
     # The descriptor may have been closed, and be another file's by now.
     try:
         own = os.dup(one.descriptor)
-    except OSError:
-        return False
+    except OSError as error:
+        return error.errno != errno.EBADF  # It cannot be seen while descriptors are short.
     if os.fstat(own).st_ino != one.inode:
         os.close(own)
         return False

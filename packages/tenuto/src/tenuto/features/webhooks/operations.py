@@ -167,6 +167,7 @@ def test(tx: Transaction, caller: Caller, webhook_id: str, *, delivery_id: str, 
     """Queue an empty message, unless an earlier try did. NotFound; InvalidRequest: the webhook is disabled,
     or many messages wait for it."""
     webhook = _row(tx, caller, webhook_id)
+    store.locked(tx, webhook_id)  # An earlier try may not have been committed yet.
     if store.delivery(tx, delivery_id) is not None:
         return _delivery(tx, webhook_id, delivery_id)
     if not webhook.is_enabled:

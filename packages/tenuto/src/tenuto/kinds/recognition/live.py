@@ -22,7 +22,7 @@ from tenuto.kinds.recognition.recognise_chunk import Reports
 from tenuto.logs import get_logger
 from tenuto.media.transcript_merge import ChunkTranscript, joined, merge_word_timestamps
 from tenuto.worker.calls import EngineCalls, OnProgress
-from tenuto.worker.storage_retries import write
+from tenuto.worker.storage_retries import write_if_soon
 
 SAVE_S = 0.5
 """Between two writes while an engine reports."""
@@ -151,7 +151,9 @@ class LiveText:
             live_text.add(tx, attempt_id, first, new, now_ms=now_ms)
             failpoints.hit("live_text.before_commit")
 
-        write(self._calls.context, add)
+        if not write_if_soon(self._calls, add):
+            self._end("late")
+            return
         failpoints.hit("live_text.after_commit")
         self._count += len(new)
         self._text += "".join(new)

@@ -23,7 +23,7 @@ from tenuto.kinds.recognition.recording import RATE, Recording, decoded_recordin
 from tenuto.logs import get_logger
 from tenuto.media.transcript_merge import ChunkTranscript, merge_segment_text, merge_word_timestamps
 from tenuto.worker.calls import EngineCalls, OnProgress
-from tenuto.worker.storage_retries import read, write
+from tenuto.worker.storage_retries import read, write_if_soon
 
 SCHEMA_VERSION = 1
 
@@ -118,7 +118,8 @@ def _recognise(
         chunks.add(tx, attempt_id, key, transcript, now_ms=now_ms)
         failpoints.hit("chunk.before_commit")
 
-    write(calls.context, add)
+    if not write_if_soon(calls, add):
+        _log.error("chunk.not_stored", job_id=calls.claim.job_id, attempt_id=attempt_id, number=key.number)
     failpoints.hit("chunk.after_commit")
     _log.info(
         "chunk.recognised",

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from tenuto import failpoints
 from tenuto.catalog.kinds import SuppliedResult
 from tenuto.db.database import Transaction
-from tenuto.errors import OperatorError, StorageFailed, Swept, TenutoError
+from tenuto.errors import OperatorError, StorageFailed
 from tenuto.hosts.host import HostResult
 from tenuto.jobs import audio_segments
 from tenuto.jobs.audio_segments import MAX_SEGMENT_BYTES, SegmentLimit, SegmentTotals
@@ -38,7 +38,7 @@ from tenuto.media.wav import (
     shorten_pauses,
 )
 from tenuto.worker.calls import EngineCalls, ResultInvalid
-from tenuto.worker.storage_retries import PATIENCE_S, NotStored, read_input, store, unless_stopped, write
+from tenuto.worker.storage_retries import PATIENCE_S, read_input, store, unless_stopped, write
 
 MEDIA_TYPE = "audio/wav"
 LONGEST_S, LONGEST_PER_CHARACTER_S = 60.0, 5.0
@@ -135,7 +135,7 @@ class _Waiting(Struct, frozen=True):
 class Preview:
     """The segments of one attempt. Used as a context, which saves all segments before it ends, or raises.
 
-    Raises Stale (the attempt belongs to another), StorageFailed, ResultInvalid.
+    Raises Stale (the attempt belongs to another), StorageFailed, ResultInvalid (of a paid call, too).
     """
 
     warnings: list[str]
@@ -205,10 +205,8 @@ class Preview:
                 continue
             try:
                 self._save(waiting)
-            except (StorageFailed, Swept, NotStored) as error:
-                self._give_up(error)
             except Exception as error:
-                self._failed = error
+                self._give_up(error)
 
     def _save(self, waiting: _Waiting) -> None:
         ids, attempt_id = self._context.ids, self._claim.attempt_id
@@ -227,8 +225,8 @@ class Preview:
         unless_stopped(watched, partial(write, self._context, save), late_s=late_s, when_late=_too_late)
         failpoints.hit("segment.after_commit")
 
-    def _give_up(self, error: TenutoError) -> None:
-        """A paid call continues without its preview; any other is tried again as a whole."""
+    def _give_up(self, error: Exception) -> None:
+        """A paid call continues without its preview, whatever it met; any other is tried again as a whole."""
         if self._claim.rerunnable:
             self._failed = error
             return

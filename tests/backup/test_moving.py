@@ -12,7 +12,6 @@ import pytest
 from backup.conftest import MakeService, Origin
 from backup.test_backup import OTHER, everything, told_last
 from servers import checker
-from servers.command_lines import told
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
 from servers.service import RunningService
 from tenuto.artifacts import store
@@ -97,17 +96,6 @@ def test_nothing_is_restored_among_the_bytes_of_another_service(
     assert 1 == refused.returncode
     assert "the store of bytes is not empty" in told_last(refused)
     assert ([], []) == (left, tables)
-
-
-def test_the_command_of_before_names_the_new_way(origin: Origin) -> None:
-    """`tenuto migrate-to` does nothing, whatever follows it, and is a wrong command line."""
-    done = origin.place.command(
-        "migrate-to", "--database", "postgresql://db/x", "--blobs", "s3://a/b", check=False
-    )
-
-    assert (2, "") == (done.returncode, done.stdout)
-    assert "`tenuto admin backup DIR`" in told(done)
-    assert "`tenuto admin restore DIR`" in told(done)
 
 
 def results(place: RunningService) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def test_the_limits_are_documented() -> None:
         f"{pairs.size} at a name from one address, then one every {pairs.leak_s} seconds",
         f"{addresses.size} from one address",
         f"then one every {addresses.leak_s} seconds; {names.size} at one name from anywhere",
-        f"then one every {names.leak_s} seconds. 429",
+        f"then one every {names.leak_s} seconds, except",
         f"at most {accounts.size} at once, then one a minute",
     ]
 

@@ -98,10 +98,12 @@ class Reading:
 
     def blocks(
         self,
-        check: Callable[[Any], None] = lambda decoder: None,
+        check: Callable[[Any, int], None] = lambda decoder, promised: None,
         on_samples: Callable[[int], None] = lambda count: None,
     ) -> Iterator[NDArray[np.float32]]:
-        """The samples. `check` sees each decoder first, `on_samples` how many samples were decoded.
+        """The samples. `check` sees each decoder first, and how many frames are promised.
+
+        `on_samples` sees how many samples were decoded.
 
         Raises what the two raise, and soundfile.LibsndfileError if nothing can be read and nothing is known
         to be missing.
@@ -109,7 +111,7 @@ class Reading:
         for part in self._sounds.parts:
             try:
                 with _Decoder(_PartFile(self._source, part)) as decoder:
-                    check(decoder)
+                    check(decoder, _promised(decoder, part))
                     if part.is_unknown and decoder.format in _WALKED:
                         self._sounds.lacks(f"its beginning is not that of an {decoder.format}")
                     yield from self._decoded(decoder, part, on_samples)
@@ -153,12 +155,17 @@ class Reading:
             on_samples(count * decoder.channels)
             mono = mixed(block[:count])
             yield mono if resampler is None else resampler.resample_chunk(mono, last=count < BLOCK_FRAMES)
-        promised = decoder.frames if part.least_frames is None else part.least_frames
+        promised = _promised(decoder, part)
         if decoder.subtype.startswith("MPEG") and decoder.format != "MP3":
             # An MP3 in a WAV: what its head counts is rounded up to whole frames.
             promised -= _ROUNDED_FRAMES
         if frames < promised < UNKNOWN_FRAMES - _ROUNDED_FRAMES:
             self._sounds.lacks(f"{promised} samples were promised, and {frames} could be decoded")
+
+
+def _promised(decoder: Any, part: Part) -> int:
+    frames: int = decoder.frames if part.least_frames is None else part.least_frames
+    return frames
 
 
 def mixed(block: NDArray[Any]) -> NDArray[np.float32]:

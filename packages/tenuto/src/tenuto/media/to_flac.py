@@ -120,7 +120,7 @@ def _check_beginning(content: bytes) -> None:
         raise _Refused(f"it does not begin like a sound file; {READABLE} are read")
 
 
-def _check_head(stream: soundfile.SoundFile) -> None:
+def _check_head(stream: soundfile.SoundFile, promised: int) -> None:
     if stream.format not in _FORMATS:
         raise _Refused(f"it is {stream.format}, which is not read here; {READABLE} are")
     if stream.channels > MAX_CHANNELS:
@@ -128,8 +128,8 @@ def _check_head(stream: soundfile.SoundFile) -> None:
     if not RATES[0] <= stream.samplerate <= RATES[1]:
         raise _Refused(f"its rate is {stream.samplerate} Hz; {RATES[0]} to {RATES[1]} Hz are read")
     # What stands for the length of an MP3 is an estimate, and may be far too long.
-    if stream.format != "MP3" and stream.frames != _UNKNOWN_FRAMES:
-        _refuse_beyond(stream.frames / stream.samplerate, stream.frames * stream.channels)
+    if stream.format != "MP3" and promised != _UNKNOWN_FRAMES:
+        _refuse_beyond(promised / stream.samplerate, promised * stream.channels)
 
 
 def _refuse_beyond(seconds: float, samples: int) -> None:

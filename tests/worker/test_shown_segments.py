@@ -1,7 +1,7 @@
 """A preview whose attempt or whose disk is lost while the engine speaks."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pytest
 
@@ -120,7 +120,7 @@ def stalled(database: Interrupted) -> Iterator[None]:
 def test_a_paid_call_outlives_its_preview(world: World, rig: Rig, fault: str) -> None:
     """What is paid for is not thrown away, nor held up, because a preview can't be stored (P10)."""
     claim = rig.running("worker_us", METERED)
-    faults = {
+    faults: dict[str, AbstractContextManager[object]] = {
         "disk full": full_disk(),
         "store hangs": hanging("blob.before_write"),
         "database hangs": stalled(rig.database),

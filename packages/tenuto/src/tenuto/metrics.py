@@ -51,6 +51,7 @@ ERRORS = (
     "notices.failed",
     "place.lost",
     "preview.given_up",
+    "chunk.not_stored",
     "servers.failed",
     "store.other",
     "record.damaged",

@@ -106,6 +106,22 @@ def test_damaged_files_are_refused_or_read_as_far_as_they_go(
         assert duration(target) < 300
 
 
+@pytest.mark.parametrize("form", KINDS)
+def test_a_hole_in_the_middle_is_told(form: str, files: tuple[BinaryIO, BinaryIO], tmp_path: Path) -> None:
+    """ffmpeg decodes on behind damage, ends as if all were well, and says so only in words (P6)."""
+    source, target = files
+    content = bytearray(encoded(form, 20, tmp_path))
+    middle = len(content) // 2
+    content[middle : middle + len(content) // 4] = bytes(len(content) // 4)
+    source.write(content)
+    try:
+        missing = module.to_wav(ffmpeg(), form, source, target)
+    except NotReadable:
+        missing = "it could not be read at all"
+
+    assert missing
+
+
 def test_a_film_without_sound_is_refused(files: tuple[BinaryIO, BinaryIO], tmp_path: Path) -> None:
     """Its pictures are never decoded."""
     path = tmp_path / "silent.mp4"

@@ -17,7 +17,7 @@ from typing import Any
 
 from tenuto_client.errors import AudioError, FFmpegFailed
 from tenuto_client.sounds.containers import missing_of
-from tenuto_client.sounds.part import told_incomplete
+from tenuto_client.sounds.part import DAMAGED, told_incomplete
 from tenuto_client.sounds.source import Source
 
 RATE = 16_000
@@ -173,7 +173,8 @@ def _convert_with_ffmpeg(source: Path, target: Path) -> float:
             lines = done.stderr.strip().splitlines() or ["it gives no reason"]
             raise FFmpegFailed(f"{source} cannot be read, not even by ffmpeg", lines[-1])
         seconds = _convert_with_soundfile(wav, target)
-    if missing:
+    # With `-v error`, whatever it says is one: it decodes on behind damage.
+    if missing := missing or (DAMAGED if done.stderr.strip() else None):
         raise AudioError(f"{source} is not read: {told_incomplete(missing, seconds)}")
     return seconds
 

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+DAMAGED = "some of it could not be decoded"
+"""What is missing of a file in which ffmpeg met an error and went on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

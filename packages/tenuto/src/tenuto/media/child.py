@@ -58,8 +58,11 @@ def start_child(
         raise DecoderFailed(f"the decoder could not be started: {error.strerror}") from error
 
 
-def read_answer(child: "subprocess.Popen[bytes]", seconds: float) -> bytes:
-    """All that the child writes; if it writes too much or takes too long, nothing, and it is killed."""
+def read_answer(child: "subprocess.Popen[bytes]", seconds: float, *, is_cut: bool = False) -> bytes:
+    """All that the child writes; if it takes too long, nothing, and it is killed.
+
+    So it is if it writes too much, unless the answer `is_cut`: then the rest is thrown away.
+    """
     assert child.stdout is not None
     fd = child.stdout.fileno()
     poll = select.poll()
@@ -72,7 +75,9 @@ def read_answer(child: "subprocess.Popen[bytes]", seconds: float) -> bytes:
             return answer
         answer += more
         if len(answer) > ANSWER_BYTES:
-            break
+            if not is_cut:
+                break
+            answer = answer[:ANSWER_BYTES]
     child.kill()
     return b""
 

@@ -23,7 +23,7 @@ from tenuto.media.child import (
 from tenuto.media.confinement import confine
 from tenuto.media.flac import MAX_DURATION_S
 from tenuto_client.sounds.containers import missing_of
-from tenuto_client.sounds.part import told_incomplete
+from tenuto_client.sounds.part import DAMAGED, told_incomplete
 from tenuto_client.sounds.source import Source
 
 RATE = 16_000
@@ -41,7 +41,7 @@ OUTPUT_BYTES = 512 << 20
 """Two hours of samples of two channels take 440 MiB."""
 
 CONFINED = b"confined\n"
-_MISSING = b"missing: "
+_MISSING, _NOT_STARTED = "missing: ", "ffmpeg could not be started"
 
 FORMATS = {"mov": "M4A, MP4 or MOV", "matroska": "WebM or Matroska", "asf": "WMA", "amr": "AMR", "aac": "AAC"}
 """The formats it reads: ffmpeg's names for them, and those for people."""
@@ -140,18 +140,19 @@ def _run(
     status = None
     with child:
         try:
-            answer = read_answer(child, LIMIT_S)
+            answer = read_answer(child, LIMIT_S, is_cut=True)
             with suppress(subprocess.TimeoutExpired):
                 status = child.wait(ENDING_S) if answer else None
         finally:
             child.kill()
     said = answer.removeprefix(CONFINED).decode(errors="replace").strip()
-    missing = said.removeprefix(_MISSING.decode()) if said.startswith(_MISSING.decode()) else ""
-    if (failure := said) and not missing:
-        raise DecoderFailed(failure[:300])
+    if said and (not answer.startswith(CONFINED) or said.startswith(_NOT_STARTED)):
+        raise DecoderFailed(said[:300])
     if status is None or status < 0:
         raise DecoderEnded("it takes ffmpeg too much time or memory")
-    return status, missing[:300]
+    if said.startswith(_MISSING):
+        return status, said.removeprefix(_MISSING).partition("\n")[0][:300]
+    return status, DAMAGED if said else ""
 
 
 def main(arguments: list[str]) -> None:
@@ -165,7 +166,7 @@ def main(arguments: list[str]) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         resource.setrlimit(what, (limit, limit))
-    command = [program, "-nostdin", "-hide_banner", "-loglevel", "quiet", "-threads", "1"]
+    command = [program, "-nostdin", "-hide_banner", "-loglevel", "error", "-threads", "1"]
     command += ["-protocol_whitelist", "file,pipe", *way[:at], "-i", "/dev/fd/0", "-vn", "-sn", "-dn"]
     command += ["-threads", "1", *way[at + 1 :], f"pipe:{output}"]
     readable = [0]
@@ -180,12 +181,14 @@ def main(arguments: list[str]) -> None:
     sys.stdout.write(CONFINED.decode())
     with open(0, "rb", buffering=0, closefd=False) as file:
         if lacking := missing_of(Source(file)):
-            sys.stdout.write(f"{_MISSING.decode()}{lacking}\n")
+            sys.stdout.write(f"{_MISSING}{lacking}\n")
     sys.stdout.flush()
+    # Whatever it says is an error: it decodes on behind damage, and ends as if nothing were missing.
+    os.dup2(1, 2)
     try:
         os.execv(program, command)
     except OSError as error:
-        sys.stdout.write(f"ffmpeg could not be started: {error.strerror}\n")
+        sys.stdout.write(f"{_NOT_STARTED}: {error.strerror}\n")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,16 @@ describe('a sound file', () => {
     }
   })
 
+  it('holds one run of samples, and other chunks behind it', () => {
+    const wav = [...writeWav(new Int16Array(1000).map((_, at) => at), 16_000)]
+    const stale = [...wav]
+    stale[41] = 1
+    for (const end of [[...text('LIST'), 4, 0, 0, 0, 1, 2, 3, 4], zeros(40), [...text('TAG'), ...zeros(125)], []]) {
+      expect(lengthOf(join(wav, end)).isWhole).toBe(true)
+    }
+    for (const partly of [join(wav, wav), join(stale), join(wav, wav.slice(36))]) expect(lengthOf(partly).isWhole).toBe(false)
+  })
+
   it('without a length is read to its end', () => {
     const streamed = writeWav(new Int16Array(1000), 16_000)
     streamed.set([255, 255, 255, 255], 40)

@@ -32,13 +32,28 @@ export function lengthOf(buffer: ArrayBuffer): Length {
   return { isWhole: true, seconds: null }
 }
 
+/** With the samples of one `data` chunk, behind which nothing stands but other chunks, tags and padding. */
 function isWholeWav(bytes: Uint8Array, view: DataView): boolean {
-  for (let at = 12; at + 8 <= bytes.length; ) {
+  let hasSamples = false
+  for (let at = 12; at < bytes.length; ) {
+    if (hasSamples && (isPadding(bytes, at) || afterTag(bytes, at) > at)) return true
+    if (at + 8 > bytes.length || (hasSamples && !isChunk(bytes, view, at))) return false
     const size = view.getUint32(at + 4, true)
-    if (word(bytes, at) === 'data') return size >= OPEN || at + 8 + size <= bytes.length + TOLERATED
-    at += 8 + size + (size % 2)
+    if (word(bytes, at) === 'data') {
+      if (size >= OPEN) return true
+      if (at + 8 + size > bytes.length) return at + 8 + size <= bytes.length + TOLERATED
+      hasSamples = true
+    }
+    const end = at + 8 + size
+    // An odd length without the byte that makes it even is a common fault.
+    at = end + (size % 2 && !isChunk(bytes, view, end) ? 1 : 0)
   }
-  return false
+  return hasSamples
+}
+
+function isChunk(bytes: Uint8Array, view: DataView, at: number): boolean {
+  const isNamed = /^[ -~]{4}$/.test(word(bytes, at)) && !['RIFF', 'data'].includes(word(bytes, at))
+  return isNamed && at + 8 <= bytes.length && at + 8 + view.getUint32(at + 4, true) <= bytes.length
 }
 
 /** The samples of all links, by the last page of each; the mark of the end is left out by many recorders. */

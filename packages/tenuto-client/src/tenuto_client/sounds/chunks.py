@@ -11,6 +11,8 @@ WAV_FORMS = (b"WAVE", b"AIFF", b"AIFC")
 _WIDE_MARKS = (b"RF64", b"BW64")
 _OPEN_BYTES = 0xFFFF_FFFF
 _WIDE_BYTES = 8
+_SAMPLES = (b"data", b"SSND")
+_TWICE = "samples stand in it twice, and only the first can be read"
 UNKNOWN_BYTES = 0x7FFF_0000
 """From this length on, a 32-bit length that is too long is that of a stream: its writer could not go back."""
 _TOLERATED_BYTES = 44
@@ -84,6 +86,8 @@ def _trailing_end(source: Source, at: int, end: int, order: str, sounds: Sounds)
             if place == end or not _is_chunk(source, end, order):
                 break
             place = end
+        if source.at(place, 4) in _SAMPLES:
+            sounds.lacks(_TWICE)
         end = place + 8 + int.from_bytes(source.at(place + 4, 4), order)  # type: ignore[arg-type]
     sounds.parts.append(_whole(source, at, min(end, source.size)))
     padded = end + (end - at) % 2
@@ -140,6 +144,8 @@ def _walked(
         if chunk is None or (has_samples and chunk[2] > source.size):
             break
         is_samples, start, place = chunk
+        if has_samples and is_samples:
+            sounds.lacks(_TWICE)
         has_samples = has_samples or is_samples
         if is_samples and place >= source.size:
             told_at = start - _WIDE_BYTES

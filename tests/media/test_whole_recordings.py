@@ -16,6 +16,7 @@ from media.readers import as_pcm, converted
 from servers.ffmpegs import ffmpeg
 from tenuto.media.child import NotReadable
 from tenuto_client.sounds.containers import missing_of
+from tenuto_client.sounds.layout import sounds_of
 from tenuto_client.sounds.mp3 import _kind
 from tenuto_client.sounds.ogg import _checksum
 from tenuto_client.sounds.source import Source
@@ -291,6 +292,19 @@ def test_containers_tell_what_is_missing_and_bear_what_is_added() -> None:
     for content in (encoded(sound, avi), encoded(sound, tagged_aac)):
         assert _lacking(content) is None
         assert _lacking(content[: len(content) // 2]) is not None
+
+
+def test_samples_that_stand_twice_in_one_file_are_told() -> None:
+    """A decoder reads the first `data` of a WAV and nothing of the second (P6)."""
+    sound = spoken(1, 16_000, 1)
+    twice = b"RIFF" + (2 * len(sound) - 20).to_bytes(4, "little") + b"WAVE" + 2 * sound[12:]
+    missing = []
+    for content in (sound, twice):
+        with tempfile.TemporaryFile(buffering=0) as file:
+            file.write(content)
+            missing.append(sounds_of(Source(file)).missing)
+
+    assert [None, "samples stand in it twice, and only the first can be read"] == missing
 
 
 def test_channels_that_cancel_each_other_out_are_heard() -> None:

@@ -377,6 +377,26 @@ def test_a_migration_that_collides_with_requests_finds_a_gap(
     assert ["0001_later"] == applied
 
 
+def test_nobody_is_refused_behind_a_migration_that_waits(url: str, notes: Database, tmp_path: Path) -> None:
+    """While a backup reads a table, a migration cannot have it. Requests do not wait behind it until they are
+    refused, and it is applied once the backup has ended.
+    """
+    (tmp_path / "0001_later.sql").write_text("alter table note add column later text;\n")
+    applied: list[str] = []
+    migrating = threading.Thread(target=lambda: applied.extend(migrate(notes, folder=tmp_path)))
+    with psycopg.connect(url) as backup, psycopg.connect(url, autocommit=True) as looking:
+        backup.execute("select count(*) from note")
+        migrating.start()
+        for written in "abc":
+            while not looking.execute("select 1 from pg_locks where not granted").fetchone():
+                time.sleep(0.05)
+            notes.write(lambda tx, written=written: add(tx, written))  # type: ignore[misc]
+    migrating.join(HANG_S)
+
+    assert ["0001_later"] == applied
+    assert {"a", "b", "c"} == set(sizes(notes))
+
+
 def test_a_migration_of_millions_of_rows_is_applied(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

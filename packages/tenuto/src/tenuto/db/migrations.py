@@ -28,9 +28,11 @@ _UNRELEASED = "0001_initial"
 _BREAKING = re.compile(r"\d{4}_breaking_")
 # Any number that nobody else uses: PostgreSQL locks it for the duration of a migration.
 _ADVISORY_LOCK = 7_364_680_117
-_LOCK_WAIT = "60s"
+# Whoever needs a table that a migration waits for waits behind it: it gives way soon, and tries again.
+_LOCK_WAIT = "1s"
 _COLLISION_PATIENCE_S = 120.0
 _COLLISION_PAUSE_S = 0.5
+_LOCK_NOT_AVAILABLE = "55P03"
 _HAS_TABLE: dict[Dialect, str] = {
     "sqlite": "select name from sqlite_master where name = 'migration'",
     "postgresql": "select tablename from pg_tables"
@@ -152,10 +154,16 @@ def _applied(database: Database, migration: Migration) -> bool:
     while True:
         try:
             return database.write_long(lambda tx: _apply(tx, database.dialect, migration))
-        except Collided:
-            if time.monotonic() >= until:
+        except Unavailable as error:
+            is_in_the_way = isinstance(error, Collided) or _state(error) == _LOCK_NOT_AVAILABLE
+            if not is_in_the_way or time.monotonic() >= until:
                 raise
             time.sleep(_COLLISION_PAUSE_S)
+
+
+def _state(error: Unavailable) -> str | None:
+    """The SQLSTATE of what PostgreSQL answered."""
+    return getattr(error.__cause__, "sqlstate", None)
 
 
 def _apply(tx: Transaction, dialect: Dialect, migration: Migration) -> bool:

@@ -30,7 +30,7 @@ from bench.references import raw_app
 from bench.stage import Stage, stage
 from servers.ports import free_port
 from servers.service import PLAIN
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 
 CLIENTS = 32
 PATIENCE_S = 600.0

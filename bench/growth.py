@@ -33,17 +33,17 @@ from servers.forking import TENUTO
 from servers.plans import plans_of
 from servers.postgres import PostgresServer
 from servers.world import OPEN, World, request_of
-from tenuto.accounts import operations as accounts
-from tenuto.accounts.restrictions import Caller
-from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.catalog import rules
+from tenuto.account import operations as accounts
+from tenuto.account.caller import Caller
 from tenuto.config import Settings, load
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
+from tenuto.features.audit import runs
+from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
-from tenuto.jobs import erasure, lifecycle, queue, read
-from tenuto.jobs.audit import runs
-from tenuto.jobs.submit import submit
+from tenuto.job import erasure, lifecycle, queue, read
+from tenuto.job.submit import submit
+from tenuto.kind import rules
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.housekeeping import Retention
 

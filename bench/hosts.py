@@ -16,8 +16,8 @@ from bench.report import Row, below, quantile
 from servers.postgres import PostgresServer
 from servers.ray_pool import ray_pool
 from tenuto.config import RaySettings
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import EngineSpec
+from tenuto.host.child import ChildHost
+from tenuto.host.host import EngineSpec
 
 CALLS = 1000
 WARM_UP = 100

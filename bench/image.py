@@ -14,8 +14,8 @@ from typing import Any
 from bench import ROOT
 from bench.report import Row, below
 from servers.postgres import PostgresServer
-from tenuto.engines.registry import entry_of
-from tenuto.weights import default_cache
+from tenuto.features.models.cache import default_cache
+from tenuto.host.registry import entry_of
 
 MODEL = "tenuto/pictograms"
 SIDES = (256, 512, 1024, 2048)

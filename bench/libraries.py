@@ -25,7 +25,7 @@ from bench.overhead import TEXT
 from bench.references import cpu_s
 from bench.report import Row
 from servers.postgres import PostgresServer
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 
 PYTHON = ROOT / "build" / "peers" / "bin" / "python"
 PROGRAMS = ROOT / "bench" / "peers"

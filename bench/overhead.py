@@ -17,7 +17,7 @@ from bench.report import Row, below
 from bench.stage import Stage, stage
 from servers.postgres import PostgresServer
 from tenuto import config
-from tenuto.engines.registry import ENTRIES
+from tenuto.host.registry import ENTRIES
 from tenuto.worker.engines import spec_of
 from tenuto_kokoro import KokoroEngine
 

@@ -20,11 +20,11 @@ import psutil
 from bench.client import Connection, get
 from servers.postgres import PostgresServer
 from servers.service import RunningService
-from tenuto.accounts import operations as accounts
-from tenuto.billing import operations as billing
+from tenuto.account import operations as accounts
 from tenuto.db.database import Database
 from tenuto.db.opening import open_database
 from tenuto.ids import Ids
+from tenuto.money import operations as billing
 
 ACCOUNTS = 8
 CREDIT_MICROS = 10**12

@@ -21,8 +21,8 @@ from bench.stage import Stage, stage
 from bench.transfer import MIB, RATE, fetch, memory_of, send
 from servers.postgres import PostgresServer
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer, start_seaweedfs
-from tenuto.blobs.s3 import PART_BYTES
-from tenuto.blobs.s3_client import Credentials, S3Location, client
+from tenuto.features.s3.s3 import PART_BYTES
+from tenuto.features.s3.s3_client import Credentials, S3Location, client
 
 SECONDS = 775
 """So much noise is a FLAC of 64 MiB."""

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-STUDIO = Path("packages/tenuto/src/tenuto/web/static")
+STUDIO = Path("packages/tenuto/src/tenuto/features/studio/static")
 LEFT_OUT = shutil.ignore_patterns("*.egg-info", "build", "__pycache__")
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tenuto.weights import default_cache, location
+from tenuto.features.models.cache import default_cache, location
 from tenuto_kokoro import graph, prosody
 from tenuto_kokoro.audio import SAMPLE_RATE
 from tenuto_kokoro.cutting import PUNCTUATION

@@ -18,8 +18,8 @@ from statistics import mean
 
 import numpy as np
 
-from tenuto.voices.builtin import built_in_voices
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
+from tenuto.features.voices.builtin import built_in_voices
 from tenuto_kokoro import audio
 from tenuto_kokoro.languages import Languages
 from tenuto_kokoro.styles import ORIGINAL_VOICES, read_style

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import soxr
 
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
 from tenuto_kokoro import audio, likeness
 from tenuto_kokoro.styles import PROSODY, TIMBRE, read_style

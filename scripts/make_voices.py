@@ -14,10 +14,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tenuto.engines.registry import ENTRIES
-from tenuto.kinds.speech import parameters as speech
-from tenuto.voices.rules import check_recording
-from tenuto.weights import default_cache, location
+from tenuto.features.models.cache import default_cache, location
+from tenuto.features.speech import parameters as speech
+from tenuto.features.voices.rules import check_recording
+from tenuto.host.registry import ENTRIES
 from tenuto_kokoro import KokoroEngine
 
 VOICES = Path(__file__).parents[1] / "packages" / "tenuto" / "src" / "tenuto" / "voices"

@@ -11,8 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tenuto.bodies.fields import Boolean, Choice, Field, Integer, Number, Numbers, Rule, Text, Texts
-from tenuto.catalog.kinds import kinds
+from tenuto.kind.fields import Boolean, Choice, Field, Integer, Number, Numbers, Rule, Text, Texts
+from tenuto.kind.kinds import kinds
 
 TABLE = Path(__file__).parents[1] / "studio" / "src" / "lib" / "kinds.json"
 

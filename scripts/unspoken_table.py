@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro.languages import Languages
 
 ROOT = Path(__file__).parents[1]

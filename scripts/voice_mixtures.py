@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import audio
 from tenuto_kokoro.languages import Languages
 from tenuto_kokoro.styles import PROSODY, read_style

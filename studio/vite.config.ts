@@ -8,7 +8,7 @@ import { defineConfig } from 'vitest/config'
 import type { Plugin } from 'vite'
 import { messageFaults } from './messages.ts'
 
-const OUT = '../packages/tenuto/src/tenuto/web/static'
+const OUT = '../packages/tenuto/src/tenuto/features/studio/static'
 const COMPRESSED = /\.(js|css|html|svg)$/
 // Where a developer's own service listens; `npx vite` shows the studio in front of it.
 const SERVICE = process.env.TENUTO_URL ?? 'http://127.0.0.1:8080'

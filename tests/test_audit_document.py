@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, deep
+from tenuto.features.audit import deep
+from tenuto.features.audit.audit import CHECKS, DATABASE_DAMAGED
 
 DOCUMENT = (Path(__file__).parents[1] / "docs" / "operations" / "audit.md").read_text("utf-8")
 

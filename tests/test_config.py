@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto import config
-from tenuto.catalog.kinds import slots
 from tenuto.config import ModelSettings, OwnPrice, RaySettings, Settings
 from tenuto.errors import SettingsInvalid
+from tenuto.kind.kinds import slots
 
 
 def write(folder: Path, text: str) -> Path:

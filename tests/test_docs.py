@@ -12,11 +12,11 @@ import tenuto_kokoro
 from tenuto import config
 from tenuto.api import limits
 from tenuto.api.app import OPENAI_PATHS
-from tenuto.bodies.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text, Texts
-from tenuto.catalog.kinds import kinds
-from tenuto.catalog.rules import models
-from tenuto.engines.registry import ENTRIES
-from tenuto.metrics import ERRORS
+from tenuto.features.telemetry.metrics import ERRORS
+from tenuto.host.registry import ENTRIES
+from tenuto.kind.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text, Texts
+from tenuto.kind.kinds import kinds
+from tenuto.kind.rules import models
 from tenuto_kokoro.styles import ORIGINAL_VOICES
 
 ROOT = Path(__file__).parents[1]

@@ -8,11 +8,11 @@ from graphlib import CycleError, TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
 
-from tenuto.jobs import states
+from tenuto.job import states
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(ROOT.glob("packages/*/src")) + sorted(ROOT.glob("engines/*/src"))
-CORE_LINES = 50_400
+CORE_LINES = 26_800
 """The budget of the core, which no change raises: what does not fit is a feature, in a folder of its own."""
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from servers.service import RunningService
-from tenuto.engines.registry import ENTRIES, weights_of
-from tenuto.weights.manifest import shipped
+from tenuto.features.models.manifest import shipped
+from tenuto.host.registry import ENTRIES, weights_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = {"en": "README.md", "zh": "README.zh.md"}

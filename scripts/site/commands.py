@@ -5,7 +5,7 @@ from pathlib import Path
 
 _PRINT = """
 import sys
-from tenuto.cli import COMMANDS
+from tenuto.command import all_commands
 from tenuto_client.commands import parser_of
 
 def show(path, tree):
@@ -15,7 +15,7 @@ def show(path, tree):
             print(f"## {' '.join([*path[1:], word])}\\n\\n```text\\n{help.rstrip()}\\n```\\n")
         show([*path, word], command.below if not command.module else {})
 
-show(["tenuto"], COMMANDS)
+show(["tenuto"], all_commands())
 """
 """For the interpreter that Tenuto is installed in; the site's tools have their own."""
 

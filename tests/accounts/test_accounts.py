@@ -7,9 +7,9 @@ import unicodedata
 import pytest
 
 from servers.world import TABLES, World
-from tenuto.accounts import operations as accounts
-from tenuto.accounts import rules
-from tenuto.accounts.restrictions import Caller
+from tenuto.account import operations as accounts
+from tenuto.account import rules
+from tenuto.account.caller import Caller
 from tenuto.errors import InvalidApiKey, InvalidRequest, NotFound, OperatorError
 
 HOUR_MS = 3_600_000

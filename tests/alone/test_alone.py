@@ -111,7 +111,7 @@ def test_the_service_alone_serves_and_offers_only_its_fakes(
     with urllib.request.urlopen(f"{serving}/livez", timeout=120) as answer:
         status = answer.status
     fake = engines == "fake"
-    listing = "import json\nfrom tenuto.engines.registry import entries\n"
+    listing = "import json\nfrom tenuto.host.registry import entries\n"
     listing += f"print(json.dumps([one.model for one in entries(fake={fake})]))"
     names = json.loads(output(service, listing))
 

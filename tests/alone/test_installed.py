@@ -15,7 +15,7 @@ import pytest
 from scripts import distributions
 
 from alone.environment import OURS, ROOT, UV, constraints
-from tenuto.weights import default_cache
+from tenuto.features.models.cache import default_cache
 
 pytestmark = pytest.mark.variant("package")
 

@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 from servers.world import World
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
-from tenuto.api.openai import jobs
-from tenuto.api.openai.jobs import Submitted, waiting
 from tenuto.api.service import OpenRequests
 from tenuto.db.database import Database
+from tenuto.features.openai import jobs
+from tenuto.features.openai.jobs import Submitted, waiting
 
 
 class Processes:

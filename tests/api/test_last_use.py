@@ -14,15 +14,15 @@ import pytest
 from servers.accounts import create_account, create_key
 from servers.speed import HANG_S
 from tenuto import config
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api import service
 from tenuto.api.limits import Buckets
 from tenuto.api.service import MAX_JOBS, FinalJobCache, LastUse
-from tenuto.bootstrap import api as bootstrap
 from tenuto.db.database import Database, Transaction
+from tenuto.features.studio.studio import make_studio
 from tenuto.ids import Ids
-from tenuto.jobs.read import Billing, Operation
-from tenuto.web.studio import make_studio
+from tenuto.job.read import Billing, Operation
+from tenuto.process import api as bootstrap
 
 THREADS = 4
 TURNS = 2000

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from servers.threads import lacking
-from tenuto.api import live_events
-from tenuto.api.live_events import LiveEvents, Stream
 from tenuto.db.database import Database
-from tenuto.jobs.feed import START
+from tenuto.features.events import live_events
+from tenuto.features.events.feed import START
+from tenuto.features.events.live_events import LiveEvents, Stream
 
 PATIENCE_S = 60.0
 

@@ -10,7 +10,7 @@ from servers.threads import lacking
 from servers.world import World
 from tenuto.api.long_polling import MAX_WAITERS, MAX_WAITERS_OF_ACCOUNT, POLL_S, TOPIC, LongPoll, LongPolls
 from tenuto.db.database import Database
-from tenuto.jobs import read
+from tenuto.job import read
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from servers.endpoint import serving
 from tenuto.api.call import Call
 from tenuto.db.database import Database
 from tenuto.errors import StorageFailed
-from tenuto.http.server import Server
+from tenuto.features.http_guard.server import Server
 
 
 async def half(call: Call) -> None:

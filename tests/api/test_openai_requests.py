@@ -10,10 +10,10 @@ import pytest
 from servers.world import World
 from tenuto.api import service
 from tenuto.api.call import Call
-from tenuto.api.openai.jobs import not_succeeded
-from tenuto.api.openai.keys import _Tries
 from tenuto.api.service import OpenRequests
 from tenuto.db.database import Database
+from tenuto.features.openai.jobs import not_succeeded
+from tenuto.features.openai.keys import _Tries
 
 STEM = "openai" + "1" * 39
 

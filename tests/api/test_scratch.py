@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.api import scratch
-from tenuto.api.scratch import IN_MEMORY_BYTES, SHARES, STEP_BYTES, Scratch
 from tenuto.errors import RateLimited, StorageFailed, Unavailable
-from tenuto.media.renditions import IMAGE_FORMS
+from tenuto.features.renditions import scratch
+from tenuto.features.renditions.renditions import IMAGE_FORMS
+from tenuto.features.renditions.scratch import IN_MEMORY_BYTES, SHARES, STEP_BYTES, Scratch
 
 LARGE = bytes(IN_MEMORY_BYTES + 1)
 

@@ -21,7 +21,7 @@ from tenuto.api.body import ClientGone, framing_fault, read_body
 from tenuto.api.errors import error_answer
 from tenuto.api.limits import HttpLimits
 from tenuto.errors import InvalidApiKey, OperatorError, TenutoError
-from tenuto.http.server import Server, make_server
+from tenuto.features.http_guard.server import Server, make_server
 from tenuto.ids import Ids
 
 GET = b"GET /echo HTTP/1.1\r\nHost: tenuto\r\n\r\n"
@@ -901,7 +901,7 @@ def test_a_request_that_outlasts_the_grace_is_told_to_come_again(
 PROGRAM = """
 import signal
 from tenuto.api.limits import HttpLimits
-from tenuto.http.server import make_server, run
+from tenuto.features.http_guard.server import make_server, run
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":

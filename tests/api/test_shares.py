@@ -8,7 +8,7 @@ import pytest
 from tenuto.addresses import networks
 from tenuto.api.limits import RESERVED_EACH, Requests
 from tenuto.errors import RateLimited
-from tenuto.http.shares import YIELD_S, YIELDING_AT_ONCE, Connections
+from tenuto.features.http_guard.shares import YIELD_S, YIELDING_AT_ONCE, Connections
 
 
 @dataclass(eq=False)

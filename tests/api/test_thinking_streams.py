@@ -8,15 +8,15 @@ import httpx2
 import pytest
 
 from servers.endpoint import serving
-from tenuto.api import chat
 from tenuto.api.call import Call
-from tenuto.api.openai import responses
-from tenuto.bodies.chat import ChatRequest, check
-from tenuto.chat.answers import Piece, Usage
 from tenuto.config import CHAT_FEATURES
 from tenuto.db.database import Database
 from tenuto.errors import ModelUnavailable
-from tenuto.http.server import Server
+from tenuto.features.chat import routes as chat
+from tenuto.features.chat.answers import Piece, Usage
+from tenuto.features.chat.body import ChatRequest, check
+from tenuto.features.http_guard.server import Server
+from tenuto.features.openai import responses
 
 BEAT_S = 0.1
 THOUGHT_S = 0.35

@@ -15,9 +15,9 @@ from tenuto.api.app import make_app
 from tenuto.api.limits import FairThreads
 from tenuto.api.request_body import AT_ONCE_BYTES, MAX_WAITING
 from tenuto.api.service import Service
-from tenuto.bootstrap import api as bootstrap
-from tenuto.bootstrap.opening import install_voices
 from tenuto.db.database import Database
+from tenuto.process import api as bootstrap
+from tenuto.process.opening import install_voices
 
 MANY = 24
 LARGE = json.dumps({"model": "fake/chat", "messages": [], "padding": "x" * AT_ONCE_BYTES}).encode()

@@ -1,4 +1,4 @@
-"""What `tenuto.http` uses of uvicorn and httptools beyond what they promise: an upgrade may fail here.
+"""What `http_guard` uses of uvicorn and httptools beyond what they promise: an upgrade may fail here.
 
 Behaviour is tested in `test_server.py`; this names each name that is relied on.
 """
@@ -15,8 +15,8 @@ from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER, FlowControl
 from uvicorn.server import ServerState
 
-from tenuto.http.connection import Connection, Exchange
-from tenuto.http.server import Server
+from tenuto.features.http_guard.connection import Connection, Exchange
+from tenuto.features.http_guard.server import Server
 
 PROTOCOL = {
     *("app", "access_logger", "client", "connections", "cycle", "expect_100_continue", "flow", "headers"),

@@ -3,10 +3,10 @@
 import pytest
 
 from servers.world import World
-from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.operations import ORPHAN_AGE_MS, Opened
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased, NotFound, Swept
+from tenuto.file import operations as artifacts
+from tenuto.file.operations import ORPHAN_AGE_MS, Opened
 
 
 def test_an_artifact_is_opened_by_its_account(world: World) -> None:

@@ -3,11 +3,11 @@
 import pytest
 
 from servers.world import World
-from tenuto.accounts.restrictions import Caller
-from tenuto.artifacts import inputs
-from tenuto.artifacts.inputs import Bound
+from tenuto.account.caller import Caller
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable
+from tenuto.file import inputs
+from tenuto.file.inputs import Bound
 from tenuto.media.flac import FlacSummary
 
 FLAC = "audio/flac"

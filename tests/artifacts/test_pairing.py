@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
-from tenuto.artifacts import pairing
-from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_client import Credentials, S3Location
 from tenuto.db.database import Database
 from tenuto.errors import BucketMissing, OperatorError, StorageFailed
+from tenuto.features.backup import pairing
+from tenuto.features.s3.s3 import S3Blobs
+from tenuto.features.s3.s3_client import Credentials, S3Location
+from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
 
 IDS = Ids(lambda: 1_800_000_000_000)

@@ -290,8 +290,8 @@ def _reconnect(connection: "psycopg.Connection[Any]", name: str) -> None:
 FULL_AT_ONCE = """
 import resource, sys
 from tenuto import config
-from tenuto.bootstrap.api import announce
-from tenuto.bootstrap.opening import open_records
+from tenuto.process.api import announce
+from tenuto.process.opening import open_records
 from tenuto.worker.locks import FolderLock
 
 settings = config.load({}, options={"folder": sys.argv[1], "engines": "fake"})

@@ -9,7 +9,7 @@ import pytest
 
 from servers.processes import family
 from servers.service import RunningService
-from tenuto.bootstrap.process import keep_private
+from tenuto.process.runtime import keep_private
 
 MakeService = Callable[..., RunningService]
 NOBODY = 65534

@@ -22,16 +22,15 @@ from servers.processes import is_stopped, until
 from servers.service import TENUTO, RunningService
 from servers.speed import HANG_S
 from tenuto import failpoints
-from tenuto.artifacts import backups
-from tenuto.backup import restore, take
-from tenuto.backup.manifest import read_manifest
-from tenuto.backup.rows import LEFT_OUT
-from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.db import connection, schema
 from tenuto.db.database import Database
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError
+from tenuto.features.backup import backups, restore, take
+from tenuto.features.backup.manifest import read_manifest
+from tenuto.features.backup.rows import LEFT_OUT
+from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
 
 Operation = dict[str, Any]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from backup.conftest import MakeService, Origin
-from tenuto.backup import restore
 from tenuto.errors import OperatorError
+from tenuto.features.backup import restore
 
 Forge = Callable[[Path], None]
 FLIPS = 150

@@ -14,9 +14,9 @@ from backup.test_backup import OTHER, everything, told_last
 from servers import checker
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
 from servers.service import RunningService
-from tenuto.artifacts import store
-from tenuto.blobs.s3_client import Credentials, S3Location, client
 from tenuto.db import schema
+from tenuto.features.s3.s3_client import Credentials, S3Location, client
+from tenuto.file import store
 
 _numbers = itertools.count(1)
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.world import World, at_once
-from tenuto.billing import operations as billing
-from tenuto.billing.rules import MAX_CNY, charge_micros, cny, parse_cny
 from tenuto.config import Price
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.errors import InsufficientBalance, InvalidRequest, OperatorError, PriceInvalid
+from tenuto.money import operations as billing
+from tenuto.money.rules import MAX_CNY, charge_micros, cny, parse_cny
 
 MICROS = st.integers(-MAX_CNY * 1_000_000, MAX_CNY * 1_000_000)
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import obstore
 
-from tenuto.blobs.blob import BLOCK_BYTES
-from tenuto.blobs.s3 import PART_BYTES, S3Blobs
-from tenuto.blobs.s3_client import S3Location, client
+from tenuto.features.s3.s3 import PART_BYTES, S3Blobs
+from tenuto.features.s3.s3_client import S3Location, client
+from tenuto.file.blob import BLOCK_BYTES
 
 SMALL = os.urandom(3 * BLOCK_BYTES + 17)
 LARGE = os.urandom(2 * PART_BYTES + 12345)

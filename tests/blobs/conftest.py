@@ -9,10 +9,10 @@ import obstore
 import pytest
 
 from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
-from tenuto.blobs.blob import BlobStore
-from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_client import Credentials, S3Location, client
+from tenuto.features.s3.s3 import S3Blobs
+from tenuto.features.s3.s3_client import Credentials, S3Location, client
+from tenuto.file.blob import BlobStore
+from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
 
 _prefixes = itertools.count(1)

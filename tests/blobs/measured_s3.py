@@ -5,14 +5,14 @@ import subprocess
 import sys
 
 from servers.seaweedfs import SeaweedServer
-from tenuto.blobs.s3_client import S3Location
+from tenuto.features.s3.s3_client import S3Location
 
 # Writes and reads so many MiB and says by how many its memory has grown at most.
 GROWTH = """
 import os, sys
 from pathlib import Path
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_client import S3Location, credentials_from
+from tenuto.features.s3.s3 import S3Blobs
+from tenuto.features.s3.s3_client import S3Location, credentials_from
 from tenuto.ids import Ids
 def peak():
     # Not ru_maxrss, which counts what our parent had before we became another program.

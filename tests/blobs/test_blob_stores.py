@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, Checksums
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed
+from tenuto.file.blob import BLOCK_BYTES, BlobRecord, Checksums
 
 from .conftest import Stored
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.errors import ArtifactUnavailable, StorageFailed
+from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
 
 NewId = Callable[[], str]
@@ -24,7 +24,7 @@ FOREVER_MS = 10**14
 ENDLESS = """
 import sys
 from pathlib import Path
-from tenuto.blobs.directory import DirectoryBlobs
+from tenuto.file.directory import DirectoryBlobs
 def content():
     yield bytes(1 << 20)
     print("writing", flush=True)

@@ -15,15 +15,15 @@ import pytest
 
 from servers.seaweedfs import SeaweedServer
 from servers.threads import lacking
-from tenuto.blobs.blob import BlobRecord
-from tenuto.blobs.s3 import PART_BYTES, WINDOWS_AHEAD, Content, S3Blobs, Windows
-from tenuto.blobs.s3_client import S3Location, client
 from tenuto.errors import (
     ArtifactUnavailable,
     CorruptBlob,
     StorageFailed,
     StoreUnreachable,
 )
+from tenuto.features.s3.s3 import PART_BYTES, WINDOWS_AHEAD, Content, S3Blobs, Windows
+from tenuto.features.s3.s3_client import S3Location, client
+from tenuto.file.blob import BlobRecord
 
 from .bodies import LARGE, SMALL, chunks, left
 
@@ -34,8 +34,8 @@ TIMEOUT_S = 1.5
 # Writes what never ends, says so when two parts are on their way, and waits to be killed.
 ENDLESS = """
 import os, sys
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_client import S3Location, credentials_from
+from tenuto.features.s3.s3 import S3Blobs
+from tenuto.features.s3.s3_client import S3Location, credentials_from
 def content():
     for _ in range(24):
         yield os.urandom(1 << 20)

@@ -16,14 +16,14 @@ from servers.proxy import Proxy, Towards
 from servers.seaweedfs import SECRET_KEY, SeaweedServer, start_seaweedfs
 from servers.speed import within
 from servers.stub import serving
-from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_client import Credentials, S3Location
 from tenuto.errors import (
     StorageFailed,
     StoreUnreachable,
     StoreUnreachableForWrites,
 )
+from tenuto.features.s3.s3 import S3Blobs
+from tenuto.features.s3.s3_client import Credentials, S3Location
+from tenuto.file.blob import BLOCK_BYTES, BlobRecord
 
 from .bodies import LARGE, SMALL, chunks, left
 

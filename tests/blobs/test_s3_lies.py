@@ -9,9 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from servers.stub import serving
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_client import S3Location
 from tenuto.errors import StorageFailed
+from tenuto.features.s3.s3 import S3Blobs
+from tenuto.features.s3.s3_client import S3Location
 
 from .bodies import LARGE, SMALL, chunks
 

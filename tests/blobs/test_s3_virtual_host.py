@@ -10,9 +10,9 @@ import obstore
 import pytest
 
 from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer, start_seaweedfs
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_client import Credentials, S3Location, client
 from tenuto.errors import ArtifactUnavailable, StorageFailed
+from tenuto.features.s3.s3 import S3Blobs
+from tenuto.features.s3.s3_client import Credentials, S3Location, client
 
 from .bodies import LARGE, chunks, left
 

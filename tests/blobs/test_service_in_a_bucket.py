@@ -15,7 +15,7 @@ from servers.postgres import PostgresServer
 from servers.proxy import Proxy
 from servers.seaweedfs import SECRET_KEY, SeaweedServer
 from servers.service import RunningService
-from tenuto.blobs.s3 import PART_BYTES
+from tenuto.features.s3.s3 import PART_BYTES
 
 WAIT_S = 120.0
 

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from tenuto import config
-from tenuto.bodies.envelope import Envelope
-from tenuto.catalog import upstream_keys
-from tenuto.catalog.rules import models
 from tenuto.config import Settings
 from tenuto.config.models import read_models
-from tenuto.engines import manifests
-from tenuto.engines.manifests import ManifestInvalid, of_package
-from tenuto.engines.registry import CHAT_HONOURED, of_manifest
 from tenuto.errors import OperatorError, SettingsInvalid
-from tenuto.kinds import image
-from tenuto.kinds.speech import parameters as speech
-from tenuto.weights.manifest import shipped
+from tenuto.features.image import kind as image
+from tenuto.features.models.manifest import shipped
+from tenuto.features.speech import parameters as speech
+from tenuto.host import manifests
+from tenuto.host.manifests import ManifestInvalid, of_package
+from tenuto.host.registry import CHAT_HONOURED, of_manifest
+from tenuto.kind import upstream_keys
+from tenuto.kind.envelope import Envelope
+from tenuto.kind.rules import models
 from tenuto.worker.engines import spec_of
 from tenuto_engine.conformance import subjects
 

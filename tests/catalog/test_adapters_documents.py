@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from tenuto import config
-from tenuto.catalog.rules import models
 from tenuto.config.models import AdapterSettings
 from tenuto.config.rules import declared
-from tenuto.engines import manifests
-from tenuto.engines.manifests import _TYPES, Composition, Manifest
+from tenuto.host import manifests
+from tenuto.host.manifests import _TYPES, Composition, Manifest
+from tenuto.kind.rules import models
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "operations" / "engines.md").read_text("utf-8")

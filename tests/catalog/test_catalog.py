@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from servers.world import METERED, SPEECH, World
-from tenuto.catalog import operations as catalog
-from tenuto.catalog import rules
-from tenuto.catalog.rules import MAX_START_FAILURES
 from tenuto.config import ModelSettings, OwnPrice, Price, Settings
-from tenuto.engines.registry import engines_of
 from tenuto.errors import SettingsInvalid
+from tenuto.host.registry import engines_of
+from tenuto.kind import operations as catalog
+from tenuto.kind import rules
+from tenuto.kind.rules import MAX_START_FAILURES
 
 DUAL = "fake/dual-recognition"
 

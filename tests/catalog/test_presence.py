@@ -3,8 +3,8 @@
 import pytest
 
 from servers.world import World
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.presence import AWAY_S, OBSERVE_S, STALE_MS, Presence
+from tenuto.kind import operations as catalog
+from tenuto.kind.presence import AWAY_S, OBSERVE_S, STALE_MS, Presence
 
 HOUR_MS = 3_600_000
 

@@ -14,16 +14,7 @@ from hypothesis import strategies as st
 from servers.lost_answer import LostAnswer
 from servers.rig import Interrupted
 from servers.world import World
-from tenuto.accounts.restrictions import Caller
-from tenuto.billing import calls as billing
-from tenuto.billing import usage
-from tenuto.billing.rows import CallRow, Used
-from tenuto.billing.rules import token_charge_micros
-from tenuto.catalog import rules
-from tenuto.chat import calls
-from tenuto.chat.answers import Usage
-from tenuto.chat.calls import Calls, ModelCall
-from tenuto.chat.meter import Meter
+from tenuto.account.caller import Caller
 from tenuto.config import ModelSettings, Price, Settings, UpstreamSettings
 from tenuto.db.database import Database
 from tenuto.errors import (
@@ -33,6 +24,15 @@ from tenuto.errors import (
     SettingsInvalid,
     Unavailable,
 )
+from tenuto.features.chat import calls
+from tenuto.features.chat import priced_calls as billing
+from tenuto.features.chat.answers import Usage
+from tenuto.features.chat.calls import Calls, ModelCall
+from tenuto.features.chat.meter import Meter
+from tenuto.features.history import usage_rows as usage
+from tenuto.kind import rules
+from tenuto.money.rows import CallRow, Used
+from tenuto.money.rules import token_charge_micros
 
 MODEL = "there/chat"
 MOST = Usage(100, 100)

@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import pytest
 
-from tenuto.chat.chats import ChatSlots
 from tenuto.errors import RateLimited
+from tenuto.features.chat.chats import ChatSlots
 
 
 async def settle() -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.bodies.chat import ChatRequest
-from tenuto.bodies.messages import Message
-from tenuto.catalog.rules import models
-from tenuto.chat.answers import Piece
-from tenuto.chat.embedded import EmbeddedChat
 from tenuto.config import Settings
 from tenuto.errors import ModelUnavailable
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import EngineSpec
+from tenuto.features.chat.answers import Piece
+from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.embedded import EmbeddedChat
+from tenuto.features.chat.messages import Message
+from tenuto.host.child import ChildHost
+from tenuto.host.host import EngineSpec
+from tenuto.kind.rules import models
 
 ENGINE = """
 from tenuto_engine import Result

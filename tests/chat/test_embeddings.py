@@ -3,8 +3,8 @@
 import asyncio
 import json
 
-from tenuto.bodies.embeddings import EmbeddingRequest
-from tenuto.chat.embeddings import embeddings
+from tenuto.features.chat.embeddings import embeddings
+from tenuto.features.chat.embeddings_body import EmbeddingRequest
 
 COUNT, WIDTH = 1024, 1024
 FEWEST_TURNS = 8

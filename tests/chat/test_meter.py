@@ -3,13 +3,13 @@
 import asyncio
 
 from servers.lost_answer import LostAnswer
-from tenuto.accounts import operations as accounts
-from tenuto.billing import usage as billing
-from tenuto.billing.rows import ChatUsageRow
-from tenuto.chat.answers import Usage
-from tenuto.chat.meter import Meter
+from tenuto.account import operations as accounts
 from tenuto.db.database import Database
+from tenuto.features.chat.answers import Usage
+from tenuto.features.chat.meter import Meter
+from tenuto.features.history import usage_rows as billing
 from tenuto.ids import Ids
+from tenuto.money.rows import ChatUsageRow
 
 NOW_MS = 1_795_219_199_999
 

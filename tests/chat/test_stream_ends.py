@@ -12,19 +12,19 @@ import pytest
 
 from servers.upstream import PRIVATE, THOUGHTS, UpstreamServer
 from servers.world import World
-from tenuto.accounts.restrictions import Caller
-from tenuto.bodies.chat import ChatRequest
-from tenuto.bodies.messages import Message
-from tenuto.catalog import rules
-from tenuto.chat import runs
-from tenuto.chat import upstream as upstream_module
-from tenuto.chat.answers import FRAME_TOKENS, Piece, tokens_of
-from tenuto.chat.calls import Calls
-from tenuto.chat.chats import Chats, make_engines
-from tenuto.chat.meter import Meter
+from tenuto.account.caller import Caller
 from tenuto.config import ModelSettings, Settings, UpstreamSettings
 from tenuto.db.database import Database
 from tenuto.errors import ModelUnavailable
+from tenuto.features.chat import runs
+from tenuto.features.chat import upstream as upstream_module
+from tenuto.features.chat.answers import FRAME_TOKENS, Piece, tokens_of
+from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.calls import Calls
+from tenuto.features.chat.chats import Chats, make_engines
+from tenuto.features.chat.messages import Message
+from tenuto.features.chat.meter import Meter
+from tenuto.kind import rules
 
 MODEL = "there/chat"
 CREDIT_MICROS = 1_000_000

@@ -11,14 +11,14 @@ import pytest
 
 from servers.upstream import UpstreamServer
 from tenuto import config
-from tenuto.bodies.chat import ChatRequest
-from tenuto.bodies.messages import Message
-from tenuto.catalog.rules import models
-from tenuto.catalog.upstream_keys import read_key
-from tenuto.chat import upstream
-from tenuto.chat.upstream import UNREACHABLE, UNREACHABLE_AFTER, UpstreamChat
 from tenuto.config import UpstreamSettings
 from tenuto.errors import ModelUnavailable, OperatorError, SettingsInvalid
+from tenuto.features.chat import upstream
+from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.messages import Message
+from tenuto.features.chat.upstream import UNREACHABLE, UNREACHABLE_AFTER, UpstreamChat
+from tenuto.kind.rules import models
+from tenuto.kind.upstream_keys import read_key
 
 REQUEST = ChatRequest(model="a/b", messages=(Message("user", "Hello."),))
 

@@ -9,11 +9,11 @@ import pytest
 
 from cli.conftest import Operator, rows
 from servers.command_lines import told
-from tenuto.catalog.rules import models
-from tenuto.cli.adapters import as_table
 from tenuto.config import Settings
 from tenuto.config.models import read_models
-from tenuto.engines import manifests
+from tenuto.features.models.adapter_commands import as_table
+from tenuto.host import manifests
+from tenuto.kind.rules import models
 
 
 def accepted(table: str) -> str:

@@ -252,7 +252,7 @@ def test_without_arguments_nothing_is_made(home: Path, language: str, shown: str
 
 LOADED = """
 import sys
-from tenuto.cli import run
+from tenuto.command import run
 run([])
 print(*sorted({"httpx2", "rich", "msgspec", "structlog", "asyncio"} & set(sys.modules)), file=sys.stderr)
 """

@@ -19,12 +19,12 @@ from servers import forking
 from servers.command_lines import told
 from servers.hub import Hub, Repository, commit_of
 from servers.service import RunningService
-from tenuto.catalog.additions import additions, named
-from tenuto.cli import additions as command
-from tenuto.cli import run
+from tenuto.command import run
 from tenuto.config import load
 from tenuto.errors import OperatorError, SettingsInvalid
-from tenuto.weights import default_cache
+from tenuto.features.models import addition_commands as command
+from tenuto.features.models.additions import additions, named
+from tenuto.features.models.cache import default_cache
 
 NAME = "qwen2.5-1.5b"
 ADDITION = additions()[NAME]
@@ -332,7 +332,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(adding: Operator) -> None:
 
 def test_an_engine_that_is_not_installed_is_named_with_what_installs_it() -> None:
     """Before anything else is done."""
-    from tenuto.cli.additions import _engine
+    from tenuto.features.models.addition_commands import _engine
 
     with pytest.raises(OperatorError, match=r"the engine nope.* is not installed: pip install"):
         _engine(msgspec_replace(engine="nope"), None)
@@ -394,12 +394,12 @@ def test_a_removed_models_own_settings_stay_without_effect(operator: Operator, t
 
 def test_every_model_that_can_be_added_has_an_adapter_that_takes_its_table() -> None:
     """Each of the list: its engine ships, its options are the engine's, and its table has no faults."""
-    from tenuto.catalog.additions import table_of as written
-    from tenuto.catalog.rules import models
     from tenuto.config import Settings
     from tenuto.config.models import read_models
-    from tenuto.engines import manifests
-    from tenuto.weights.manifest import File, HubSource, Weight
+    from tenuto.features.models.additions import table_of as written
+    from tenuto.features.models.manifest import File, HubSource, Weight
+    from tenuto.host import manifests
+    from tenuto.kind.rules import models
 
     for one in additions().values():
         manifest = manifests.adapters()[one.engine]

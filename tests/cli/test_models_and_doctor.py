@@ -9,11 +9,12 @@ import pytest
 from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.ffmpegs import ffmpeg
-from tenuto.catalog.additions import additions
 from tenuto.db.migrations import pending, shipped
 from tenuto.db.opening import open_database
-from tenuto.engines.registry import ENTRIES
-from tenuto.weights import default_cache, manifest
+from tenuto.features.models import manifest
+from tenuto.features.models.additions import additions
+from tenuto.features.models.cache import default_cache
+from tenuto.host.registry import ENTRIES
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 

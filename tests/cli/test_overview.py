@@ -13,15 +13,16 @@ from pathlib import Path
 
 import pytest
 
+import tenuto
 from servers.command_lines import fault_of
 from servers.messages import constants_of, names, reports_of, texts_of
 from servers.service import TENUTO
-from tenuto import cli
-from tenuto.cli import ADMIN, COMMANDS
-from tenuto.cli import examples as operator_examples
-from tenuto.cli.zh import WORDS
-from tenuto.jobs import audit
-from tenuto.jobs.audit import CHECKS, deep
+from tenuto import command as cli
+from tenuto.command import all_commands
+from tenuto.features.audit import audit, deep
+from tenuto.features.audit.audit import CHECKS
+from tenuto.features.help import examples as operator_examples
+from tenuto.features.help.zh import WORDS
 from tenuto_client.commands import Command, Tree, examples, fill, paths, words
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.zh import WORDS as WORDS_OF_CALLERS
@@ -33,7 +34,9 @@ FINDING = re.compile(r"(the (bytes|row|database's own check) |no row |restore it
 
 
 @pytest.mark.parametrize(("language", "is_chinese"), [("zh_CN.UTF-8", True), ("C.UTF-8", False)])
-@pytest.mark.parametrize(("group", "listed"), [((), COMMANDS), (("admin",), ADMIN)])
+@pytest.mark.parametrize(
+    ("group", "listed"), [((), all_commands()), (("admin",), all_commands()["admin"].below)]
+)
 def test_every_command_has_its_line_in_the_readers_language(
     group: tuple[str, ...], listed: Tree, language: str, is_chinese: bool
 ) -> None:
@@ -61,7 +64,7 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 def test_every_option_of_every_command_is_explained() -> None:
     """An option without help is one that nobody dares to use; a command says what it does."""
     whole = Parser(prog="tenuto")
-    for name, command in COMMANDS.items():
+    for name, command in all_commands().items():
         fill(whole.add_verb(name, command.about), name, command)
     found = dict(options_of(whole))
 
@@ -71,12 +74,12 @@ def test_every_option_of_every_command_is_explained() -> None:
 
 EXPLAINED = """
 import sys
-from tenuto.cli import COMMANDS
+from tenuto.command import all_commands
 from tenuto_client.commands import fill
 from tenuto_client.commands.parser import Parser
 
 whole = Parser(prog="tenuto")
-for name, command in COMMANDS.items():
+for name, command in all_commands().items():
     fill(whole.add_verb(name, command.about), name, command)
 print(*sorted({name.split(".")[1] for name in sys.modules if name.startswith("tenuto.")}))
 print("structlog" in sys.modules)
@@ -89,16 +92,22 @@ def test_explaining_commands_loads_nothing_of_the_service() -> None:
     packages, loads_log = ended.stdout.splitlines()
 
     assert "False" == loads_log
-    assert {"bootstrap", "cli", "errors", "failpoints"} == set(packages.split())
+    assert {"command", "errors", "failpoints", "feature", "features", "process"} == set(packages.split())
+
+
+def files_of_commands() -> list[Path]:
+    """The core's commands, those of the features, and what helps with them."""
+    service = Path(tenuto.__file__ or "").parent
+    patterns = ("command/*.py", "features/*/*commands.py", "features/help/*.py")
+    return [file for pattern in patterns for file in service.glob(pattern) if file.stem != "zh"]
 
 
 def test_every_text_of_these_commands_has_its_chinese() -> None:
     """Each text in the help, and each line about a command; none is left that nothing prints."""
-    folder = Path(cli.__file__).parent
-    used = {text for file in folder.glob("*.py") for text in texts_of(file)}
-    used |= {text for command in nodes(COMMANDS) for text in (command.about, command.heading) if text}
+    used = {text for file in files_of_commands() for text in texts_of(file)}
+    used |= {text for command in nodes(all_commands()) for text in (command.about, command.heading) if text}
     missing = used - set(WORDS) - set(WORDS_OF_CALLERS)
-    constants = {text for file in folder.glob("*.py") if file.stem != "zh" for text in constants_of(file)}
+    constants = {text for file in files_of_commands() for text in constants_of(file)}
 
     assert set() == missing
     assert set() == set(WORDS) - used - constants
@@ -120,9 +129,13 @@ def test_every_report_of_these_commands_has_its_chinese(monkeypatch: pytest.Monk
     """Results, checks of the doctor, refusals: with all that is filled in, and headings of tables."""
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     words.is_chinese.cache_clear()
-    words.add("tenuto.cli.zh")
-    files = [file for file in Path(cli.__file__).parent.glob("*.py") if file.stem != "zh"]
-    found = {text for file in files for text in reports_of(file, REPORTING) if not SAME.fullmatch(text)}
+    words.add("tenuto.features.help.zh")
+    found = {
+        text
+        for file in files_of_commands()
+        for text in reports_of(file, REPORTING)
+        if not SAME.fullmatch(text)
+    }
     chinese = {text: words.translated(text) for text in found}
     headings = ("id", "account", "name", "models", "expires", "last used", "attempts", "lane", "runs here")
     heads = [words.t(heading) for heading in headings]
@@ -142,7 +155,7 @@ def test_every_finding_of_the_audit_has_its_chinese(monkeypatch: pytest.MonkeyPa
         texts |= {text for text in constants if FINDING.match(text)}
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     words.is_chinese.cache_clear()
-    words.add("tenuto.cli.zh")
+    words.add("tenuto.features.help.zh")
     chinese = {text: words.translated(text) for text in texts}
     words.is_chinese.cache_clear()
 
@@ -206,7 +219,7 @@ def test_every_command_has_examples_that_parse() -> None:
     faults = {line: fault_of(shlex.split(re.split(" [<>]", line)[0])[1:]) for line in lines}
     lacking = [
         path
-        for path in paths(COMMANDS)
+        for path in paths(all_commands())
         if not any(f"{line} ".startswith(f"tenuto {path} ") for line in lines)
     ]
     done = subprocess.run([TENUTO, "jobs", "list", "-h"], capture_output=True, text=True)
@@ -218,9 +231,9 @@ def test_every_command_has_examples_that_parse() -> None:
 
 def test_no_two_commands_share_a_name_unless_they_share_a_noun() -> None:
     """`models` and `voices` stand in both halves for the same thing; nothing else does."""
-    callers = {path.split()[0] for path in paths(COMMANDS)} - {"admin"}
+    callers = {path.split()[0] for path in paths(all_commands())} - {"admin"}
 
-    assert {"models", "voices"} == callers & set(ADMIN)
+    assert {"models", "voices"} == callers & set(all_commands()["admin"].below)
 
 
 @pytest.mark.parametrize(

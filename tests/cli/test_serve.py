@@ -21,8 +21,8 @@ from structlog.testing import capture_logs
 from cli.conftest import Operator
 from servers.command_lines import told
 from servers.service import TENUTO
-from tenuto.bootstrap import opening
-from tenuto.engines.registry import entries
+from tenuto.host.registry import entries
+from tenuto.process import opening
 
 Start = Callable[..., subprocess.Popen[str]]
 WAIT_S = 120.0

@@ -9,8 +9,6 @@ from pathlib import Path
 from servers.command_lines import fault_of
 
 ROOT = Path(__file__).parents[2]
-OWN = {"packages/tenuto/src/tenuto/cli/old_spellings.py"}
-"""What must name the old spellings."""
 SPAN = re.compile(r"`(?:[^\s`]*/)?tenuto ([a-z-][^`]{0,200})`")
 """In a text of any kind: between backticks."""
 LINE = re.compile(
@@ -27,7 +25,7 @@ def tracked() -> Iterator[tuple[str, str]]:
     """Every tracked text but the tests', by its path."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.splitlines():
-        if name.startswith(("tests/", "requirements/")) or name in OWN or not (ROOT / name).is_file():
+        if name.startswith(("tests/", "requirements/")) or not (ROOT / name).is_file():
             continue
         try:
             yield name, (ROOT / name).read_text("utf-8")

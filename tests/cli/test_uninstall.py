@@ -11,7 +11,7 @@ import pytest
 from servers import forking
 from servers.command_lines import told
 from servers.service import TENUTO, RunningService
-from tenuto.cli.uninstall import of_root, readable_size
+from tenuto.features.help.uninstall import of_root, readable_size
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from client.conftest import accepted, content, succeeded
 from client.test_verbs import Run, run
 from servers.scripted import ScriptedService
 from servers.service import TENUTO
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_client import AsyncTenuto, Tenuto, UnspokenTextWarning
 from tenuto_client.unspoken import unspoken
 from tenuto_kokoro.languages import Languages

@@ -25,7 +25,7 @@ from servers.callers import Caller
 from servers.receiver import Receiver
 from servers.scripted import Reply, ScriptedService
 from servers.service import TENUTO, RunningService
-from tenuto.cli import COMMANDS
+from tenuto.command import all_commands
 from tenuto_client import commands
 from tenuto_client.commands import VERBS, completion, exits, local, words
 from tenuto_client.commands.completion import VALUES
@@ -56,7 +56,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_
             monkeypatch.setenv(name, value)
         capfd.readouterr()
         try:
-            code = commands.main(line, COMMANDS)
+            code = commands.main(line, all_commands())
         except SystemExit as end:
             code = int(end.code or 0)
         sys.stdout.flush()
@@ -412,7 +412,7 @@ def test_what_the_command_line_gets_wrong_is_one_line(run: Run) -> None:
         and "tenuto jobs list -h" in english[2]
     )
     assert "tenuto: 缺少参数：TEXT|FILE|- (见 tenuto say -h)\n" == chinese[2]
-    assert 0 == overview[0] and not [name for name in COMMANDS if f"  {name} " not in overview[1]]
+    assert 0 == overview[0] and not [name for name in all_commands() if f"  {name} " not in overview[1]]
 
 
 def test_keys_are_asked_for_and_kept_for_their_address(
@@ -554,7 +554,7 @@ def test_a_voice_is_played(
 def test_help_is_quick_because_it_loads_little() -> None:
     """No HTTP, no asyncio, no terminal library, nothing of the service (under 150 ms by this)."""
     for line in (["-h"], *([verb, "-h"] for verb in VERBS)):
-        script = "import sys; from tenuto.cli import main\n"
+        script = "import sys; from tenuto.command import main\n"
         script += "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
         done = subprocess.run([sys.executable, "-c", script, *line], capture_output=True, text=True)
         loaded = {name.partition(".")[0] for name in done.stderr.split()}
@@ -603,7 +603,7 @@ def test_bash_completes_verbs_options_values_and_files(
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Completion waits as long as a busy machine takes, and finds the operator's accounts."""
     monkeypatch.setattr(completion, "PATIENCE_S", 600.0)
-    monkeypatch.setattr(local, "_FINDERS", ["tenuto.cli.local"])
+    monkeypatch.setattr(local, "_FINDERS", ["tenuto.features.help.local"])
 
 
 @pytest.mark.usefixtures("patient")
@@ -755,7 +755,9 @@ def test_the_other_shells_read_their_scripts(shell: str, run: Run) -> None:
     """Every verb and every option stands in it; where the shell is installed, it finds no fault in it."""
     code, script, _ = run("completion", shell)
 
-    assert 0 == code and not [path for path in commands.paths(COMMANDS) if path.split()[-1] not in script]
+    assert 0 == code and not [
+        path for path in commands.paths(all_commands()) if path.split()[-1] not in script
+    ]
     if shutil.which(shell):
         done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
         assert (0, "") == (done.returncode, done.stderr)

@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 from servers.world import EVERY_MODEL, LANE, World
 from tenuto.db.database import Database, Transaction
 from tenuto.db.opening import open_database
-from tenuto.jobs import lifecycle, queue
-from tenuto.jobs.queue import Claim
+from tenuto.job import lifecycle, queue
+from tenuto.job.queue import Claim
 
 PROCESSES = 4
 ACCOUNTS = 6

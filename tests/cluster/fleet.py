@@ -28,7 +28,7 @@ from servers.speed import HANG_S
 from tenuto.db.database import Database
 from tenuto.db.opening import open_database
 
-MAIN = "import sys; from tenuto.cli import main; main()"
+MAIN = "import sys; from tenuto.command import main; main()"
 """The command, whichever source it is run from."""
 START_S = 120.0
 STOP_S = 60.0

@@ -13,8 +13,8 @@ from servers.processes import until
 from servers.proxy import Proxy
 from servers.seaweedfs import REGION, SeaweedServer
 from servers.service import PLAIN
-from tenuto.blobs.opening import open_store
 from tenuto.config import load
+from tenuto.file.opening import open_store
 
 PATIENCE_S = 60.0
 

@@ -14,10 +14,10 @@ from servers.clients import Client
 from servers.processes import until
 from servers.speed import HANG_S, assert_within
 from servers.world import World, request_of
-from tenuto.accounts import operations as accounts
-from tenuto.catalog import rules as catalog
+from tenuto.account import operations as accounts
 from tenuto.config import load
-from tenuto.jobs.submit import prepare
+from tenuto.job.submit import prepare
+from tenuto.kind import rules as catalog
 from tenuto.worker.supervisor import POLL_S
 
 JOBS = 8

@@ -20,23 +20,25 @@ from cluster import grown
 from servers.plans import kept_plan, plans_of
 from servers.postgres import PostgresServer
 from servers.world import EVERY_MODEL, LANE, METERED, SPEECH, World
-from tenuto.accounts import operations as accounts
-from tenuto.accounts.restrictions import Caller
-from tenuto.artifacts import operations as artifacts
-from tenuto.billing import reads as billing
-from tenuto.catalog import operations as catalog
+from tenuto.account import operations as accounts
+from tenuto.account.caller import Caller
 from tenuto.db import migrations
 from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
 from tenuto.db.sqlite import SqliteTransaction
+from tenuto.features.audit import audit, runs
+from tenuto.features.history import ledger_reads as billing
+from tenuto.features.history import usage
+from tenuto.features.history.search import EVERYTHING
+from tenuto.features.recognition import live_text
+from tenuto.file import operations as artifacts
 from tenuto.ids import Ids
-from tenuto.jobs import audio_segments, audit, chunks, erasure, lifecycle, live_text, queue, read, usage
-from tenuto.jobs import store as jobs
-from tenuto.jobs.audit import runs
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.search import EVERYTHING
-from tenuto.jobs.submit import prepare
+from tenuto.job import audio_segments, chunks, erasure, lifecycle, queue, read
+from tenuto.job import store as jobs
+from tenuto.job.queue import Claim
+from tenuto.job.submit import prepare
+from tenuto.kind import operations as catalog
 
 FINISHED, WAITING = 16_000, 4_000
 ACCOUNTS = 4

@@ -24,8 +24,8 @@ from faults.world import PRICES
 from servers.pairs import make_pair
 from servers.service import FINAL
 from servers.shots import Shots
-from tenuto.catalog import rules as catalog
 from tenuto.config import load
+from tenuto.kind import rules as catalog
 from tenuto.worker.engines import missing_weights
 
 ACCOUNTS = ("rich", "rich", "other", "other")

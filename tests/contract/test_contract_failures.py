@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from servers.callers import METERED, Caller, Operator
-from tenuto.jobs.states import SENTENCES, ReleaseReason
+from tenuto.job.states import SENTENCES, ReleaseReason
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 

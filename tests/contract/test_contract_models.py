@@ -1,7 +1,7 @@
 """GET /v1/models: the fields of an entry."""
 
 from servers.callers import METERED, SPEECH, Caller, Operator
-from tenuto.engines.registry import entries
+from tenuto.host.registry import entries
 
 
 def test_the_catalog_lists_the_models(caller: Caller) -> None:

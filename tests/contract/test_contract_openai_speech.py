@@ -17,7 +17,7 @@ import soundfile
 from servers import voices
 from servers.callers import Caller, Operator, error_code, faults
 from servers.speed import at_least, within
-from tenuto.api.openai.speech import cut_at_sentences
+from tenuto.features.openai.speech import cut_at_sentences
 from tenuto_client.languages import spoken
 
 pytestmark = pytest.mark.variant("database", only="postgresql")

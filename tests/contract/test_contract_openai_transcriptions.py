@@ -18,7 +18,7 @@ import soundfile
 from servers import recordings
 from servers.callers import Caller, Operator, error_code, faults
 from servers.processes import until
-from tenuto.api.openai.transcriptions import read_transcript
+from tenuto.features.openai.transcriptions import read_transcript
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 

@@ -15,7 +15,7 @@ from servers.chats import PRICED, PRICED_VECTORS, THERE, body, events, post, sai
 from servers.processes import until
 from servers.speed import HANG_S
 from servers.upstream import THOUGHTS, UpstreamServer
-from tenuto.jobs import audit
+from tenuto.features.audit import audit
 
 CREDIT = "1"
 CREDIT_MICROS = 1_000_000

@@ -12,7 +12,7 @@ from PIL import Image
 
 from servers.callers import Caller, Operator
 from servers.service import FINAL, RunningService
-from tenuto.media.png import read_png
+from tenuto.features.image.png import read_png
 
 MODEL = "tenuto/pictograms"
 

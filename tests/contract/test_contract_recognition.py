@@ -28,7 +28,7 @@ from servers.recordings import (
     texts,
     upload,
 )
-from tenuto.kinds.recognition import FIELDS
+from tenuto.features.recognition.kind import FIELDS
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -463,7 +463,7 @@ def test_parts_do_not_outlive_their_job(operator: Operator, payer: Caller) -> No
 
 
 def _forget(tx: Any) -> None:
-    from tenuto.jobs import chunks
+    from tenuto.job import chunks
 
     chunks.forget_final(tx)
 
@@ -483,7 +483,7 @@ def _made(log: Path, job_id: str, *, at_least: int) -> list[tuple[str, int]]:
 def _kill_worker(service: Any) -> None:
     """SIGKILL of the worker that `serve` has as its child; it starts another."""
     for child in psutil.Process(service.process.pid).children():
-        if "tenuto.bootstrap" in child.cmdline():
+        if "tenuto.process" in child.cmdline():
             os.kill(child.pid, signal.SIGKILL)
 
 

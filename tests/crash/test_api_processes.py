@@ -17,7 +17,7 @@ from servers.processes import await_stop, children, family, is_alive, send, unti
 from servers.service import PLAIN, RunningService
 from servers.shots import Shots
 
-API = "tenuto.bootstrap.serve"
+API = "tenuto.process.serve"
 CREDIT = 100
 CLIENTS = 4
 TEXTS = ["A beat.", "[fake:sleep=0.1] A thought."]
@@ -109,7 +109,7 @@ def test_the_others_serve_while_one_stands_still_and_all_end_with_the_service(
     until(lambda: len(both(service) - {stopped, other}) == 1, PATIENCE_S, "another is started")
     counted = metrics(service, "/metrics").text
     assert service.process is not None
-    below = [*apis(service), *children(service.process.pid, "tenuto.bootstrap")]
+    below = [*apis(service), *children(service.process.pid, "tenuto.process")]
     code = service.stop()
 
     assert ["succeeded"] * 8 == states

@@ -21,12 +21,12 @@ from servers.service import RunningService
 from servers.speed import HANG_S, IS_MEASURED, assert_within, within
 from servers.world import OPEN, World, request_of
 from tenuto import config
-from tenuto.accounts import operations as accounts
-from tenuto.bootstrap.process import clock
-from tenuto.catalog import rules
+from tenuto.account import operations as accounts
 from tenuto.db.database import Database, Transaction
 from tenuto.ids import Ids
-from tenuto.jobs.submit import submit
+from tenuto.job.submit import submit
+from tenuto.kind import rules
+from tenuto.process.runtime import clock
 
 NOTICED_S, READY_S = 2.0, 5.0
 GONE_S = 1.0 if IS_MEASURED else HANG_S

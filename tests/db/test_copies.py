@@ -15,7 +15,6 @@ from servers.pairs import NAME, Pair, ask, make_pair
 from servers.postgres import THROUGH, PostgresServer, start_postgres
 from servers.processes import until
 from servers.proxy import Proxy
-from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.config import Settings
 from tenuto.db.connection_errors import describe
 from tenuto.db.database import Database, Transaction
@@ -28,6 +27,7 @@ from tenuto.features.copies import store
 from tenuto.features.copies.look import look
 from tenuto.features.copies.record import begin, exchange, open_compared
 from tenuto.features.copies.verified import unverified
+from tenuto.file.directory import DirectoryBlobs
 
 OURS = "select count(*) from pg_stat_activity where application_name like 'tenuto%'"
 

@@ -340,7 +340,7 @@ def test_a_damaged_text_keeps_no_other_row_from_being_read(tmp_path: Path) -> No
 
 def test_a_service_on_sqlite_does_without_the_driver_of_postgresql() -> None:
     """API and worker import only the driver in use: the other one takes 75 ms of every start."""
-    lines = "import sys, tenuto.bootstrap, tenuto.worker.supervisor; print('psycopg' in sys.modules)"
+    lines = "import sys, tenuto.process, tenuto.worker.supervisor; print('psycopg' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
 
     assert "False\n" == done.stdout

@@ -18,10 +18,10 @@ from servers.command_lines import fault_of
 from servers.service import TENUTO
 from tenuto import config
 from tenuto.api.limits import HttpLimits
-from tenuto.artifacts.inputs import MAX_INPUT_BYTES
 from tenuto.config import Settings
-from tenuto.engines.registry import ENTRIES
 from tenuto.errors import PayloadTooLarge, Unavailable
+from tenuto.file.inputs import MAX_INPUT_BYTES
+from tenuto.host.registry import ENTRIES
 
 ROOT = DEPLOY.parent
 SETTINGS = Settings(Path("data"))

@@ -13,9 +13,9 @@ import yaml
 from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods, validate
 from deploy.proxies import DEPLOY
 from tenuto import config
-from tenuto.bootstrap.opening import MIGRATIONS_PATIENCE_S
 from tenuto.db.migrations import LOOK_S
 from tenuto.errors import SettingsInvalid
+from tenuto.process.opening import MIGRATIONS_PATIENCE_S
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)

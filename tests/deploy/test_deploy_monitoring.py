@@ -17,7 +17,7 @@ from deploy.proxies import DEPLOY
 from servers.ports import free_port
 from servers.service import RunningService
 from tenuto.api.app import ROUTES
-from tenuto.api.metrics import CAUSES, LIMITS
+from tenuto.features.telemetry.api_metrics import CAUSES, LIMITS
 
 ROOT = DEPLOY.parent
 RULES = DEPLOY / "prometheus" / "tenuto.rules.yaml"

@@ -22,7 +22,7 @@ from servers.ports import free_port
 from servers.recordings import recording
 from servers.service import TENUTO, RunningService
 from servers.speed import IS_MEASURED
-from tenuto.artifacts.inputs import MAX_INPUT_BYTES
+from tenuto.file.inputs import MAX_INPUT_BYTES
 from tenuto_client import Tenuto
 
 pytestmark = pytest.mark.variant("program")

@@ -20,7 +20,7 @@ from documentation.test_site import DOCS, ROOT, blocks
 from servers.postgres import PostgresServer
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
 from servers.service import PLAIN, TENUTO, RunningService
-from tenuto.blobs.s3_client import Credentials, S3Location, client
+from tenuto.features.s3.s3_client import Credentials, S3Location, client
 
 ADDRESS = "http://127.0.0.1:8080"
 """The service of the pages; that of a test has a free port."""

@@ -76,13 +76,13 @@ class Sampler(threading.Thread):
                 words = " ".join(process.cmdline())
             except psutil.Error:
                 continue
-            if "tenuto.bootstrap" in words or "tenuto_engine" in words:
+            if "tenuto.process" in words or "tenuto_engine" in words:
                 found.append(process)
         return sorted(found, key=lambda each: each.pid)
 
     def _label(self, process: psutil.Process) -> str:
         if process.pid not in self._names:
-            is_worker = "tenuto.bootstrap" in " ".join(process.cmdline())
+            is_worker = "tenuto.process" in " ".join(process.cmdline())
             hosts = sum(name.startswith("host") for name in self._names.values())
             self._names[process.pid] = "worker" if is_worker else f"host {hosts + 1}"
         return self._names[process.pid]

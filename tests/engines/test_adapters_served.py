@@ -21,9 +21,9 @@ from servers.media_upstream import KEY, MediaUpstream
 from servers.recordings import long_recording, recording
 from servers.service import RunningService
 from tenuto import config
-from tenuto.catalog.rules import models
-from tenuto.engines import manifests
-from tenuto.media.png import read_png
+from tenuto.features.image.png import read_png
+from tenuto.host import manifests
+from tenuto.kind.rules import models
 from tenuto.media.wav import read_pcm16_wav
 from tenuto.worker.engines import missing_here
 

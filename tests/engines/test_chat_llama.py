@@ -10,9 +10,9 @@ import pytest
 
 from servers.cores import ENGINE_THREADS
 from tenuto.config import load
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancellation, Cancelled, EngineFailed, EngineSpec
-from tenuto.weights.cache import location
+from tenuto.features.models.cache import location
+from tenuto.host.child import ChildHost
+from tenuto.host.host import Cancellation, Cancelled, EngineFailed, EngineSpec
 
 pytestmark = pytest.mark.real_engine
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from servers.speed import at_least
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import (
+from tenuto.host.child import ChildHost
+from tenuto.host.host import (
     Cancellation,
     Cancelled,
     EngineFailed,

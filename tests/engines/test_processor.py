@@ -10,11 +10,11 @@ import pytest
 from msgspec.structs import replace
 
 from servers.service import TENUTO
-from tenuto.catalog.rules import models
-from tenuto.chat.embedded import EmbeddedChat
 from tenuto.config import Settings
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import EngineSpec, HostNotReady
+from tenuto.features.chat.embedded import EmbeddedChat
+from tenuto.host.child import ChildHost
+from tenuto.host.host import EngineSpec, HostNotReady
+from tenuto.kind.rules import models
 from tenuto.worker.abilities import look
 from tenuto_engine import processor
 
@@ -25,7 +25,7 @@ ARM = "processor\t: 0\nFeatures\t: fp asimd\n"
 FAULT = "its libraries are built for x86_64, and this machine is aarch64"
 BROUGHT = """
 from pathlib import Path
-from tenuto.cli import models
+from tenuto.features.models import commands as models
 from tenuto.config import Settings
 models.bring = lambda names, cache, manifest: print(*names)
 models.pull_missing(Settings(folder=Path()))

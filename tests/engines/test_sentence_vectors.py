@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_engine import Cancelled, InputError
 from tenuto_pictograms.sentences import MOST_TOKENS, SentenceVectors
 

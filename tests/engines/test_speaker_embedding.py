@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import tenuto.voices
-from tenuto.weights.cache import default_cache
+import tenuto.features.voices
+from tenuto.features.models.cache import default_cache
 from tenuto_engine_kit.speaker_embedding import DIMENSIONS, SAMPLE_RATE, SpeakerEncoder
 from tenuto_kokoro import recording
 
 pytestmark = pytest.mark.real_engine
 
-RECORDINGS = Path(tenuto.voices.__file__ or "").parent / "recordings"
+RECORDINGS = Path(tenuto.features.voices.__file__ or "").parent / "recordings"
 """The built-in voices' own: speech of people."""
 
 

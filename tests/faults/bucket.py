@@ -14,7 +14,7 @@ import obstore
 
 from servers.proxy import Proxy, Towards
 from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
-from tenuto.blobs.s3_client import Credentials, S3Location, client
+from tenuto.features.s3.s3_client import Credentials, S3Location, client
 
 TIMEOUT_S = 2.0
 """How long the service waits for an answer of the store."""

@@ -20,7 +20,7 @@ from faults.seen import Book
 from faults.works import CANARY, RECORDINGS
 from servers import recordings
 from tenuto.api.errors import STATUS
-from tenuto.jobs.states import MAX_HOSTS_LOST
+from tenuto.job.states import MAX_HOSTS_LOST
 
 SPEECH, IMAGES, TRANSCRIPTS = "/v1/audio/speech", "/v1/images/generations", "/v1/audio/transcriptions"
 METERED = "fake/metered-speech"

@@ -8,7 +8,7 @@ from typing import Any
 
 from faults.works import Media, Work
 from servers.service import FINAL
-from tenuto.jobs.states import MAX_HOSTS_LOST
+from tenuto.job.states import MAX_HOSTS_LOST
 
 
 class Book:

@@ -20,8 +20,8 @@ from faults.works import CANARY, Media, Work
 from servers.receiver import Message
 from servers.seaweedfs import SeaweedServer
 from servers.world import METERED, World
-from tenuto.blobs.s3 import S3Blobs
 from tenuto.db.database import Database
+from tenuto.features.s3.s3 import S3Blobs
 from tenuto.ids import Ids
 
 BODY = {"model": "fake/speech", "parameters": {"text": CANARY}}

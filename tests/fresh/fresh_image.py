@@ -117,7 +117,7 @@ def test_the_image_holds_what_serving_needs_and_nothing_else(image: Image) -> No
     assert {"/var/lib/tenuto", "/var/cache/tenuto"} == set(image.config["Volumes"])
     assert [] == list((image.root / "var/cache/tenuto").iterdir())
     assert version("tenuto") == image.config["Labels"]["org.opencontainers.image.version"]
-    assert (packages / "tenuto/web/static/index.html").is_file()
+    assert (packages / "tenuto/features/studio/static/index.html").is_file()
     assert "ffmpeg" in programs
     assert not programs & {"node", "npm", "gcc", "cc", "curl", "wget"}
     assert [] == list(packages.glob("*ffmpeg*"))

@@ -14,8 +14,21 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-WATCHED = ["tenuto.media", "tenuto.strict_json", "tenuto.bodies", "tenuto.kinds", "tenuto.voices.rules"]
-WATCHED += ["tenuto.chat.upstream", "tenuto.api", "tenuto.http", "tenuto.hosts.messages"]
+WATCHED = [
+    "tenuto.media",
+    "tenuto.strict_json",
+    "tenuto.kind",
+    "tenuto.features.speech",
+    "tenuto.features.recognition",
+    "tenuto.features.image",
+    "tenuto.features.voices.rules",
+]
+WATCHED += [
+    "tenuto.features.chat.upstream",
+    "tenuto.api",
+    "tenuto.features.http_guard",
+    "tenuto.host.messages",
+]
 WATCHED += ["tenuto_engine.wire"]
 
 

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fuzz.texts import SLOWEST, hostile
 from servers.speed import IS_MEASURED, slowness
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import SYMBOL_LIMIT
 from tenuto_kokoro.cutting import Unit, is_voiced, segments
 from tenuto_kokoro.languages import Languages

@@ -16,20 +16,22 @@ from types import SimpleNamespace
 from typing import Any, BinaryIO, cast
 
 from tenuto import strict_json
-from tenuto.accounts import rules as accounts
+from tenuto.account import rules as accounts
 from tenuto.api import artifacts, query, request_body
 from tenuto.api.body import framing_fault
 from tenuto.api.call import Call
-from tenuto.bodies import chat, envelope
-from tenuto.chat import upstream
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
-from tenuto.hosts import messages
+from tenuto.features.chat import body as chat
+from tenuto.features.chat import upstream
+from tenuto.features.image import png
+from tenuto.features.speech import parameters as speech
+from tenuto.features.voices import rules as voices
+from tenuto.host import messages
 from tenuto.ids import is_id
-from tenuto.kinds.speech import parameters as speech
-from tenuto.media import flac, png, wav
+from tenuto.kind import envelope
+from tenuto.media import flac, wav
 from tenuto.media.flac import Inspection
-from tenuto.media.flac_child import Digest
-from tenuto.voices import rules as voices
+from tenuto.process.flac_child import Digest
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.layout import sounds_of
 from tenuto_client.sounds.source import Source

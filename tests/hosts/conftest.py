@@ -12,8 +12,8 @@ import pytest
 from servers import ray_pool
 from servers.ray_pool import RayPool
 from tenuto.config import RaySettings
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancellation, EngineSpec, HostNotReady, HostResult
+from tenuto.host.child import ChildHost
+from tenuto.host.host import Cancellation, EngineSpec, HostNotReady, HostResult
 
 ENGINES = str(Path(__file__).parent / "engines")
 

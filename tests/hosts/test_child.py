@@ -24,9 +24,9 @@ from servers.speed import HANG_S
 from servers.threads import lacking
 from tenuto.config import RaySettings
 from tenuto.errors import is_of_the_machine
-from tenuto.hosts import process
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import (
+from tenuto.host import process
+from tenuto.host.child import ChildHost
+from tenuto.host.host import (
     Cancellation,
     Cancelled,
     HostDeadline,
@@ -44,8 +44,8 @@ HERE = Path(__file__).parent
 
 PARENT = """
 import sys
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import EngineSpec
+from tenuto.host.child import ChildHost
+from tenuto.host.host import EngineSpec
 
 host = ChildHost(EngineSpec("demo:Demo", sys.executable, path=sys.argv[1]))
 pid = host.load()["pid"]

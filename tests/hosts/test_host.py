@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from servers.speed import HANG_S, at_least
-from tenuto.hosts import messages
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import (
+from tenuto.host import messages
+from tenuto.host.child import ChildHost
+from tenuto.host.host import (
     Cancellation,
     Cancelled,
     EngineFailed,

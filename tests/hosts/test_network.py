@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tenuto.config import RaySettings
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import HostResult
+from tenuto.host.child import ChildHost
+from tenuto.host.host import HostResult
 from tenuto_engine.network import NO_DOWNLOADS, NO_REPORTS, NONE
 
 MakeHost = Callable[..., ChildHost]

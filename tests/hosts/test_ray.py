@@ -15,8 +15,8 @@ from servers import ray_pool
 from servers.ray_pool import RayPool, children
 from servers.service import RunningService
 from tenuto.config import RaySettings
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import HostLost, HostNotReady, HostResult
+from tenuto.host.child import ChildHost
+from tenuto.host.host import HostLost, HostNotReady, HostResult
 from tenuto_engine.network import ALLOWED, NO_REPORTS
 
 DoRun = Callable[..., HostResult]
@@ -26,8 +26,8 @@ InPool = Callable[..., ChildHost]
 PARENT = """
 import sys
 from tenuto.config import RaySettings
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import EngineSpec
+from tenuto.host.child import ChildHost
+from tenuto.host.host import EngineSpec
 
 host = ChildHost(EngineSpec("demo:Demo", sys.executable, path=sys.argv[1], ray=RaySettings(sys.argv[2])))
 say = lambda progress: print(host.pid, flush=True)

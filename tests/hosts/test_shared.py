@@ -10,16 +10,9 @@ import pytest
 
 from servers.speed import HANG_S, within
 from servers.threads import lacking
-from tenuto.hosts import process
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import (
-    Cancellation,
-    Cancelled,
-    HostDeadline,
-    HostDraining,
-    HostLost,
-    HostResult,
-)
+from tenuto.host import process
+from tenuto.host.child import ChildHost
+from tenuto.host.host import Cancellation, Cancelled, HostDeadline, HostDraining, HostLost, HostResult
 
 MakeHost = Callable[..., ChildHost]
 DoRun = Callable[..., HostResult]

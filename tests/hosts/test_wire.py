@@ -13,7 +13,7 @@ import pytest
 
 import tenuto_engine
 from servers.speed import HANG_S
-from tenuto.engines import fake_speech
+from tenuto.features.fakes import fake_speech
 from tenuto_engine import wire
 
 FAR_END = Path(tenuto_engine.__file__ or "").parent

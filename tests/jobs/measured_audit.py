@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from servers.world import World
-from tenuto.artifacts import operations as artifacts
-from tenuto.blobs.blob import BLOCK_BYTES
-from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.jobs.audit.deep import Rehashed, rehash
+from tenuto.features.audit.deep import Rehashed, rehash
+from tenuto.file import operations as artifacts
+from tenuto.file.blob import BLOCK_BYTES
+from tenuto.file.directory import DirectoryBlobs
 
 
 def test_memory_does_not_grow_with_the_bytes(world: World, tmp_path: Path) -> None:

@@ -11,22 +11,24 @@ from msgspec.structs import replace
 
 from jobs.corruptions import CORRUPTIONS
 from servers.world import METERED, PRICE_MICROS, SPEECH, World, request_of
-from tenuto.accounts.restrictions import Caller
-from tenuto.artifacts import inputs, uploads
-from tenuto.billing import calls
-from tenuto.billing.rows import CallRow, Used
+from tenuto.account.caller import Caller
 from tenuto.config import Price
 from tenuto.db.database import Transaction
+from tenuto.features.audit import audit, runs
+from tenuto.features.audit.audit import Position
+from tenuto.features.audit.runs import Progress
+from tenuto.features.chat import priced_calls as calls
 from tenuto.features.kept_results import results as kept_results
 from tenuto.features.kept_results.results import KeptResult
-from tenuto.jobs import audio_segments, audit, chunks, live_text, states
-from tenuto.jobs.audit import Position, runs
-from tenuto.jobs.audit.runs import Progress
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.rows import ChunkKey, NewSegment
+from tenuto.features.recognition import live_text
+from tenuto.features.voices import operations as voices
+from tenuto.file import inputs, uploads
+from tenuto.job import audio_segments, chunks, states
+from tenuto.job.queue import Claim
+from tenuto.job.rows import ChunkKey, NewSegment
 from tenuto.media.flac import FlacSummary
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
-from tenuto.voices import operations as voices
+from tenuto.money.rows import CallRow, Used
 
 WAV = read_pcm16_wav(pcm16_wav(bytes(200), 8_000, 1))
 HEARING = "fake/segment-text"

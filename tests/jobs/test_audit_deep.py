@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from servers.world import World
-from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.operations import ORPHAN_AGE_MS
-from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord
-from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.jobs.audit import SWEPT_WITHIN_MS
-from tenuto.jobs.audit.check import Finding
-from tenuto.jobs.audit.deep import Rehashed, rehash, unreadable_jobs
+from tenuto.features.audit.audit import SWEPT_WITHIN_MS
+from tenuto.features.audit.check import Finding
+from tenuto.features.audit.deep import Rehashed, rehash, unreadable_jobs
+from tenuto.file import operations as artifacts
+from tenuto.file.blob import BLOCK_BYTES, BlobRecord
+from tenuto.file.directory import DirectoryBlobs
+from tenuto.file.operations import ORPHAN_AGE_MS
 
 CONTENT = b"s" * (2 * BLOCK_BYTES) + b"end"
 

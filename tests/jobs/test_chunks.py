@@ -4,8 +4,8 @@ import pytest
 
 from servers.world import World
 from tenuto.errors import Stale
-from tenuto.jobs import chunks
-from tenuto.jobs.rows import ChunkKey
+from tenuto.job import chunks
+from tenuto.job.rows import ChunkKey
 
 CHUNK = ChunkKey("segment_text", 0, 0, 160_000, "fake/segment-text", "1")
 HEARD = {"segments": [{"start": 0.0, "end": 1.0, "text": "你好"}], "warnings": []}

@@ -8,8 +8,8 @@ import pytest
 
 from servers.speed import HANG_S
 from servers.world import EVERY_MODEL, LANE, METERED, SPEECH, World, at_once
-from tenuto.jobs import queue
-from tenuto.jobs.queue import ACCOUNTS_LOOKED_AT, Claim
+from tenuto.job import queue
+from tenuto.job.queue import ACCOUNTS_LOOKED_AT, Claim
 
 THREADS = 8
 

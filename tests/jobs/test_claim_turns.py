@@ -1,7 +1,7 @@
 """Turns under concurrency: workers that claim at the same moment serve different accounts."""
 
 from servers.world import World, at_once
-from tenuto.jobs.queue import Claim
+from tenuto.job.queue import Claim
 
 ACCOUNTS = 4
 ROUNDS = 5

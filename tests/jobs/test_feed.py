@@ -6,7 +6,7 @@ import pytest
 
 from servers.world import World
 from tenuto.db.database import Transaction
-from tenuto.jobs import feed, feed_store
+from tenuto.features.events import feed, feed_store
 
 
 def test_no_page_repeats_an_event_beside_one_of_another_account(

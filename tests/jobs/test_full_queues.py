@@ -2,8 +2,8 @@
 
 import pytest
 
-from tenuto.jobs import queue
-from tenuto.jobs.queue import FULL_S, FullQueues, QueueFull
+from tenuto.job import queue
+from tenuto.job.queue import FULL_S, FullQueues, QueueFull
 
 
 class Clock:

@@ -10,8 +10,8 @@ from servers.world import METERED, PRICE_MICROS, World, offered, wait_until_some
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept
-from tenuto.jobs import lifecycle, states
-from tenuto.jobs.queue import Claim
+from tenuto.job import lifecycle, states
+from tenuto.job.queue import Claim
 
 CREDIT = 100 * PRICE_MICROS
 HELD = (CREDIT - PRICE_MICROS, PRICE_MICROS)

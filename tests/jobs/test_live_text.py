@@ -4,8 +4,8 @@ import pytest
 
 from servers.world import World
 from tenuto.errors import Stale
-from tenuto.jobs import live_text
-from tenuto.jobs.live_text import LiveText
+from tenuto.features.recognition import live_text
+from tenuto.features.recognition.live_text import LiveText
 
 
 def add(world: World, attempt_id: str, first: int, *pieces: str) -> None:

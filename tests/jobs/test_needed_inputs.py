@@ -6,7 +6,7 @@ import pytest
 
 from servers.world import World
 from tenuto.db.database import Row, Transaction
-from tenuto.jobs import store
+from tenuto.job import store
 
 
 class Interrupted:

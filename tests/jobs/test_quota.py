@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from servers.world import LANE, World
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.db.database import Database, Transaction
 from tenuto.db.opening import open_database
 from tenuto.errors import RateLimited
 from tenuto.ids import Ids
-from tenuto.jobs.queue import LONG_QUEUE, SHARES
-from tenuto.jobs.submit import prepare
+from tenuto.job.queue import LONG_QUEUE, SHARES
+from tenuto.job.submit import prepare
 
 NUMBERS = itertools.count()
 FREE_CALLER_MICROS = 10**12

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from servers.world import METERED, SPEECH, World, any_key, request_of
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api import retry_after
 from tenuto.errors import NotFound
-from tenuto.jobs import read
-from tenuto.jobs.read import Operation
-from tenuto.jobs.states import FINAL, SENTENCES
+from tenuto.job import read
+from tenuto.job.read import Operation
+from tenuto.job.states import FINAL, SENTENCES
 
 
 def test_the_fields_of_an_operation(world: World) -> None:

@@ -8,16 +8,16 @@ import pytest
 from msgspec import to_builtins
 
 from servers.world import METERED, PRICE_MICROS, World, any_key, at_once
-from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, OperatorError, Stale
 from tenuto.features.kept_results import results as kept_results
 from tenuto.features.kept_results.results import KeptResult
-from tenuto.jobs import lifecycle, queue, read, recover
-from tenuto.jobs.lifecycle import RecordedResult
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.states import OUTCOME_UNKNOWN, Decision
+from tenuto.file.directory import DirectoryBlobs
+from tenuto.job import lifecycle, queue, read, recover
+from tenuto.job.lifecycle import RecordedResult
+from tenuto.job.queue import Claim
+from tenuto.job.states import OUTCOME_UNKNOWN, Decision
+from tenuto.kind import operations as catalog
 
 CREDIT = 100 * PRICE_MICROS
 NOW = "2027-01-15T08:00:00.000+00:00"

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from servers.world import METERED, SPEECH, World, request_of
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.errors import ModelNotAllowed
-from tenuto.jobs import erasure, read, read_store
-from tenuto.jobs.search import Search
-from tenuto.jobs.titles import pattern_of
+from tenuto.features.history.search import Search
+from tenuto.features.history.titles import pattern_of
+from tenuto.job import erasure, read, read_store
 
 TEXTS = (
     "今天心情不好，怎么办？",

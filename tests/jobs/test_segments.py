@@ -7,16 +7,16 @@ import pytest
 from servers.world import World
 from tenuto.db.database import ConstraintFailed
 from tenuto.errors import NotFound, Stale
-from tenuto.jobs import audio_segments
-from tenuto.jobs.audio_segments import (
+from tenuto.job import audio_segments
+from tenuto.job.audio_segments import (
     MAX_ATTEMPT_BYTES,
     MAX_SEGMENT_BYTES,
     MAX_SEGMENTS,
     SegmentLimit,
     SegmentTotals,
 )
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.rows import NewSegment, Segment
+from tenuto.job.queue import Claim
+from tenuto.job.rows import NewSegment, Segment
 
 
 def save(world: World, attempt_id: str, sequence: int, new: NewSegment | None = None) -> NewSegment:

@@ -6,8 +6,8 @@ from servers.plans import plans_of
 from servers.world import PRICE_MICROS, START_MS, World
 from tenuto.db import schema
 from tenuto.db.database import Transaction
-from tenuto.jobs import usage
-from tenuto.jobs.usage import Statistics, Times
+from tenuto.features.history import usage
+from tenuto.features.history.usage import Statistics, Times
 
 MINUTE_MS = 60_000
 COPIES = 3_000

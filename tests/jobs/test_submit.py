@@ -21,9 +21,7 @@ from servers.world import (
     request_of,
     wait_until_somebody_waits,
 )
-from tenuto.accounts.restrictions import Caller
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.presence import Presence
+from tenuto.account.caller import Caller
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
@@ -34,9 +32,11 @@ from tenuto.errors import (
     ModelUnavailable,
     TenutoError,
 )
-from tenuto.jobs.queue import QueueFull
-from tenuto.jobs.states import DEADLINE_MS
-from tenuto.jobs.submit import Accepted, prepare, submit, submit_async
+from tenuto.job.queue import QueueFull
+from tenuto.job.states import DEADLINE_MS
+from tenuto.job.submit import Accepted, prepare, submit, submit_async
+from tenuto.kind import operations as catalog
+from tenuto.kind.presence import Presence
 
 MANY = 50
 COMMITTED = b"COMMIT\0"

@@ -1,8 +1,8 @@
 """The spans that a job's events say, on both databases."""
 
 from servers.world import METERED, World
-from tenuto.jobs import trace
-from tenuto.telemetry.spans import Span, span_id, trace_of
+from tenuto.features.telemetry import trace
+from tenuto.features.telemetry.spans import Span, span_id, trace_of
 
 
 def spans_since_start(world: World, *, of: str) -> list[Span]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from servers.plans import plans_of
 from servers.world import PRICE_MICROS, START_MS, World
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.db import schema
 from tenuto.db.database import Transaction
-from tenuto.jobs import usage
-from tenuto.jobs.rows import DAY_MS, JobUsage
+from tenuto.features.history import usage
+from tenuto.job.rows import DAY_MS, JobUsage
 
 TODAY = datetime.datetime.fromtimestamp(START_MS / 1000, datetime.UTC).date()
 COPIES = 3_000

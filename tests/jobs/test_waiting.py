@@ -1,8 +1,8 @@
 """The deadline of jobs that nobody took."""
 
 from servers.world import LANE, PRICE_MICROS, World
-from tenuto.jobs import lifecycle
-from tenuto.jobs.states import DEADLINE_MS
+from tenuto.job import lifecycle
+from tenuto.job.states import DEADLINE_MS
 
 
 def expire(world: World, lane: str = LANE) -> int:

@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tenuto.bodies import chat
-from tenuto.bodies.chat import ChatRequest
-from tenuto.bodies.messages import Image, Message
-from tenuto.catalog.rules import models
 from tenuto.config import ModelSettings, Settings, UpstreamSettings
+from tenuto.features.chat import body as chat
+from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.messages import Image, Message
+from tenuto.kind.rules import models
 
 MESSAGES = [{"role": "user", "content": "Hello."}]
 

@@ -3,11 +3,11 @@
 from contextlib import suppress
 
 from servers.corpora import Attack, attacks
-from tenuto.bodies import envelope
 from tenuto.errors import InvalidRequest
-from tenuto.kinds.speech import parameters as speech
+from tenuto.features.speech import parameters as speech
+from tenuto.features.voices.rules import check_recording
+from tenuto.kind import envelope
 from tenuto.strict_json import parse
-from tenuto.voices.rules import check_recording
 
 MAX_VALUES = 10_000
 OF_RECORDS = {"meaning-model-path.json", "meaning-model-sql.json"} | {

@@ -15,11 +15,11 @@ from scripts import parameter_schemas
 from scripts.parameter_schemas import property_of
 
 from servers.document import document
-from tenuto.bodies import chat
-from tenuto.bodies.fields import Boolean, Field, Integer, Number, Text
-from tenuto.catalog.kinds import Kind, kinds
-from tenuto.engines.registry import CHAT_HONOURED
-from tenuto.kinds.speech.parameters import EMOTIONS, LANGUAGES
+from tenuto.features.chat import body as chat
+from tenuto.features.speech.parameters import EMOTIONS, LANGUAGES
+from tenuto.host.registry import CHAT_HONOURED
+from tenuto.kind.fields import Boolean, Field, Integer, Number, Text
+from tenuto.kind.kinds import Kind, kinds
 from tenuto_client import parameters as client
 from tenuto_client.commands import create
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.bodies import envelope
-from tenuto.bodies.envelope import Envelope
 from tenuto.errors import InvalidRequest
+from tenuto.kind import envelope
+from tenuto.kind.envelope import Envelope
 
 SOUND: dict[str, Any] = {"model": "m", "parameters": {}}
 

@@ -15,9 +15,9 @@ import pytest
 
 from limits.conftest import COUNT, WAITED_S, Refusals, is_there, resident_bytes, start_flood
 from servers.callers import Caller, Operator
-from tenuto.accounts.rules import make_key
-from tenuto.api.live_events import MAX_STREAMS_OF_ACCOUNT
-from tenuto.http.shares import YIELD_S
+from tenuto.account.rules import make_key
+from tenuto.features.events.live_events import MAX_STREAMS_OF_ACCOUNT
+from tenuto.features.http_guard.shares import YIELD_S
 
 REQUESTS = 200
 ROUNDS = 3

@@ -16,9 +16,10 @@ import pytest
 from tenuto import strict_json
 from tenuto.api.body import framing_fault
 from tenuto.errors import TenutoError
-from tenuto.kinds.recognition import recognise_chunk
-from tenuto.media import png, wav
-from tenuto.voices import rules as voices
+from tenuto.features.image import png
+from tenuto.features.recognition import recognise_chunk
+from tenuto.features.voices import rules as voices
+from tenuto.media import wav
 from tenuto_kokoro import emotion_text
 from tenuto_pictograms.prompt import Reader
 

@@ -25,12 +25,13 @@ from servers.processes import until
 from servers.recordings import DUAL, recording
 from servers.service import RunningService
 from servers.upstream import UpstreamServer
-from tenuto.accounts import people, sessions
-from tenuto.accounts.sessions import Times
 from tenuto.api.app import ROUTES
 from tenuto.db.database import Transaction
+from tenuto.features.studio import people_operations as people
+from tenuto.features.studio import sessions
+from tenuto.features.studio.app import ROUTES as STUDIO_ROUTES
+from tenuto.features.studio.sessions import Times
 from tenuto.ids import Ids
-from tenuto.web.app import ROUTES as STUDIO_ROUTES
 
 CHAT, VECTORS = "there/priced", "there/vectors"
 OTHER = "fake/metered-speech"
@@ -67,7 +68,7 @@ class Service:
 
     def work(self) -> tuple[int, ...]:
         """How much work has begun: decoders, requests to the upstream, inputs, jobs."""
-        decoders = self.running.log_path.read_text().count("tenuto.media.to_flac")
+        decoders = self.running.log_path.read_text().count("tenuto.features.recognition.to_flac")
         inputs = self.operator.row("select count(*) as number from artifact where media_type = 'audio/flac'")[
             "number"
         ]

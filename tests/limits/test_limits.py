@@ -20,11 +20,11 @@ from servers.callers import Caller, Operator, error_code, job
 from servers.recordings import recording
 from servers.speed import HANG_S
 from tenuto import config
-from tenuto.api.metrics import LIMITS
 from tenuto.api.uploads import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
-from tenuto.bodies.chat import check
-from tenuto.chat.upstream import refusal
 from tenuto.errors import RateLimited, Unavailable
+from tenuto.features.chat.body import check
+from tenuto.features.chat.upstream import refusal
+from tenuto.features.telemetry.api_metrics import LIMITS
 
 Limited = tuple[Operator, Refusals]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations" / "limits.md"

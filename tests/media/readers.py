@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import soundfile
 
-from tenuto.kinds.recognition.recording import Decoded, Decoding
-from tenuto.media.child import to_flac
+from tenuto.features.recognition.recording import Decoded, Decoding
 from tenuto.media.flac import FlacSummary, Inspection
+from tenuto.process.decoder import to_flac
 
 
 def inspect(content: bytes, piece_bytes: int = 1 << 20) -> FlacSummary:

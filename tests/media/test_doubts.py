@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tenuto.kinds.recognition.recognise_chunk import check_transcript
-from tenuto.kinds.recognition.recording import RATE
+from tenuto.features.recognition.recognise_chunk import check_transcript
+from tenuto.features.recognition.recording import RATE
 
 _SECOND = array("h", (int(8000 * sin(2 * pi * 440 * i / RATE)) for i in range(RATE))).tobytes()
 _SENTENCE = "This sentence is {} seconds away from its first word."

@@ -13,9 +13,9 @@ import pytest
 import soundfile
 
 from servers.ffmpegs import ffmpeg
-from tenuto.media import ffmpeg as module
-from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, to_flac
-from tenuto.media.confinement import missing_here
+from tenuto.features.renditions import ffmpeg as module
+from tenuto.process.confinement import missing_here
+from tenuto.process.decoder import DecoderEnded, DecoderFailed, NotReadable, to_flac
 
 pytestmark = pytest.mark.skipif(bool(missing_here()), reason="this kernel lacks Landlock or seccomp")
 
@@ -172,7 +172,7 @@ def test_it_is_not_run_where_it_cannot_be_confined(tmp_path: Path) -> None:
     """Here the child is made to believe that its kernel lacks Landlock."""
     code = "\n".join(
         (
-            "from tenuto.media import ffmpeg",
+            "from tenuto.features.renditions import ffmpeg",
             "ffmpeg.confine = lambda readable: ['Landlock: not here']",
             f"ffmpeg.main(['2', {ffmpeg()!r}, '--', {str(tmp_path / 'made.wav')!r}])",
         )

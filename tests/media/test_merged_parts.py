@@ -7,7 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.media.transcript_merge import ChunkTranscript, merge_segment_text, merge_word_timestamps
+from tenuto.features.recognition.transcript_merge import (
+    ChunkTranscript,
+    merge_segment_text,
+    merge_word_timestamps,
+)
 
 Segment = dict[str, Any]
 

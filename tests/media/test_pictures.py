@@ -6,7 +6,7 @@ from typing import BinaryIO, cast
 import pytest
 from PIL import Image
 
-from tenuto.media.renditions import IMAGE_FORMS, NotRenderable, write_image
+from tenuto.features.renditions.renditions import IMAGE_FORMS, NotRenderable, write_image
 
 RED, GREY = (200, 40, 30), 90
 SAMPLES = {
@@ -34,7 +34,7 @@ def written(name: str, content: bytes) -> Image.Image:
 @pytest.mark.parametrize("mode", SAMPLES)
 @pytest.mark.parametrize("name", IMAGE_FORMS)
 def test_every_form_has_the_whole_picture(name: str, mode: str) -> None:
-    """Of every sort of PNG that may be a result (`media.png`): its size and its colours."""
+    """Of every sort of PNG that may be a result (`features.image.png`): its size and its colours."""
     picture = written(name, png(SAMPLES[mode]))
 
     assert (64, 40) == picture.size

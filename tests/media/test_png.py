@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from tenuto.media.png import Png, PngInvalid, read_png
+from tenuto.features.image.png import Png, PngInvalid, read_png
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 

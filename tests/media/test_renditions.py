@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from tenuto.api.openai.speech import _STREAMED
-from tenuto.api.openai.streams import _Sink
-from tenuto.media.renditions import (
+from tenuto.features.openai.speech import _STREAMED
+from tenuto.features.openai.streams import _Sink
+from tenuto.features.renditions.renditions import (
     AUDIO_FORMS,
     WAV,
     NotRenderable,
@@ -48,8 +48,9 @@ def heard(name: str, content: bytes) -> tuple[np.ndarray, int]:
 
 RENDER_ALL = """
 import io, struct, sys, zlib
-from tenuto.api.openai import speech, streams
-from tenuto.media import renditions, wav
+from tenuto.features.openai import speech, streams
+from tenuto.features.renditions import renditions
+from tenuto.media import wav
 
 def chunk(name, data):
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -13,8 +13,8 @@ import soundfile
 
 from media.readers import converted
 from servers.flacs import silence
-from tenuto.media import to_flac as module
-from tenuto.media.child import DecoderEnded, DecoderFailed, NotReadable, start_child, to_flac
+from tenuto.features.recognition import to_flac as module
+from tenuto.process.decoder import DecoderEnded, DecoderFailed, NotReadable, start_child, to_flac
 
 RATE = 44_100
 MIB = 1 << 20
@@ -153,7 +153,7 @@ def test_decoding_that_makes_no_progress_ends(monkeypatch: pytest.MonkeyPatch) -
         (Path(folder) / "slow_to_flac.py").write_text(slow)
         monkeypatch.setenv("PYTHONPATH", folder)
         monkeypatch.setattr(
-            "tenuto.media.child.start_child", lambda _, **files: start_child("slow_to_flac", **files)
+            "tenuto.process.decoder.start_child", lambda _, **files: start_child("slow_to_flac", **files)
         )
 
         with pytest.raises(DecoderEnded, match="too much time or memory"):

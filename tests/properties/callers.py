@@ -6,12 +6,12 @@ from hypothesis.stateful import rule
 from properties.ground import FATES, FINAL, PICKS, Ground
 from properties.model import PRICE, Job
 from servers.world import METERED, SPEECH, any_key, at_once
-from tenuto.accounts.restrictions import Caller
-from tenuto.artifacts.erasure import remove
+from tenuto.account.caller import Caller
 from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, InvalidRequest, NotFound, OperatorError
-from tenuto.jobs import erasure, lifecycle
-from tenuto.jobs.submit import Accepted, Request, prepare
+from tenuto.file.erasure import remove
+from tenuto.job import erasure, lifecycle
+from tenuto.job.submit import Accepted, Request, prepare
 
 DAYS_14_MS = 14 * 24 * 3600 * 1000
 TEXTS = st.lists(st.sampled_from("一二"), min_size=2, max_size=3)

@@ -21,13 +21,13 @@ from properties.model import FINAL, PRICE, Attempt, Job, Late, Model
 from servers.rig import Rig
 from servers.speed import HANG_S
 from servers.world import World
-from tenuto.accounts.restrictions import Caller
-from tenuto.blobs.blob import BlobRecord
+from tenuto.account.caller import Caller
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import OperatorError, Stale, TenutoError
-from tenuto.jobs import lifecycle
-from tenuto.jobs.audit import runs
-from tenuto.jobs.audit.deep import Rehashed, rehash
+from tenuto.features.audit import runs
+from tenuto.features.audit.deep import Rehashed, rehash
+from tenuto.file.blob import BlobRecord
+from tenuto.job import lifecycle
 
 SLOTS = 2
 PAUSE_MS = 2_000

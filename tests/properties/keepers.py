@@ -11,8 +11,8 @@ from properties.model import Attempt, Job
 from servers.rig import SILENCE_S
 from servers.speed import HANG_S
 from tenuto.errors import OperatorError
-from tenuto.jobs import recover
-from tenuto.jobs.states import Decision
+from tenuto.job import recover
+from tenuto.job.states import Decision
 
 BY = Decision("an operator")
 LOOK_EVERY_S = 9.0

@@ -10,9 +10,9 @@ from properties.model import Attempt, Late, Model
 from servers.world import EVERY_MODEL, LANE, at_once
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
-from tenuto.jobs import audio_segments, chunks, lifecycle, queue
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.rows import ChunkKey, NewSegment
+from tenuto.job import audio_segments, chunks, lifecycle, queue
+from tenuto.job.queue import Claim
+from tenuto.job.rows import ChunkKey, NewSegment
 
 ENDINGS = ("succeed", "fail", "cancelled", "release", "try_again", "unknown", "damage", "settle")
 CHUNK = ChunkKey("segment_text", 0, 0, 160_000, "fake/segment-text", "1")

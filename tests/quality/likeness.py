@@ -24,7 +24,7 @@ import soundfile
 import soxr
 from faster_whisper import WhisperModel
 
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
 from tenuto_kokoro import KokoroEngine
 

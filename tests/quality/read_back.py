@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import KokoroEngine
 from tenuto_kokoro.styles import ORIGINAL_VOICES
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import soxr
 
 from servers.cores import ENGINE_THREADS
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import KokoroEngine
 from tenuto_whisper import WhisperEngine
 

@@ -6,12 +6,12 @@ A command takes as long as a process takes to start; this way a test can afford 
 import time
 from collections.abc import Iterable
 
-from tenuto.accounts import operations as accounts
-from tenuto.billing import operations as billing
-from tenuto.billing.rules import parse_cny
+from tenuto.account import operations as accounts
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import OperatorError
 from tenuto.ids import Ids
+from tenuto.money import operations as billing
+from tenuto.money.rules import parse_cny
 
 
 def now_ms() -> int:

@@ -18,11 +18,11 @@ import pytest
 from servers import lying
 from servers.accounts import create_account, create_key, now_ms
 from servers.service import FINAL, RunningService, held
-from tenuto.accounts import operations as accounts
-from tenuto.accounts import restrictions
+from tenuto.account import caller as restrictions
+from tenuto.account import operations as accounts
 from tenuto.db.database import Row
 from tenuto.ids import Ids
-from tenuto.jobs import lifecycle
+from tenuto.job import lifecycle
 
 Faults = list[tuple[str, str]]
 """The problems in `details`: parameter and code of each, sorted."""

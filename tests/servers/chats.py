@@ -8,8 +8,8 @@ import httpx2
 
 from servers.callers import Caller, Operator
 from servers.speed import HANG_S
-from tenuto.billing import usage as billing
-from tenuto.billing.rows import Used
+from tenuto.features.history import usage_rows as billing
+from tenuto.money.rows import Used
 
 CHAT = "fake/chat"
 THERE = "there/chat"

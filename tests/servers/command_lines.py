@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 
-from tenuto.cli import COMMANDS
+from tenuto.command import all_commands
 from tenuto_client.commands import parser_of, route
 from tenuto_client.commands.parser import Parser
 
@@ -20,7 +20,7 @@ def fault_of(words: Sequence[str], *, whole: bool = True) -> str | None:
         words = [*words[1:], "-h"]
     if list(words) == ["version"]:
         return None
-    path, command, rest = route(words, COMMANDS)
+    path, command, rest = route(words, all_commands())
     if not command.module:
         if not rest and whole and words:
             return f"missing: COMMAND behind {' '.join(path)}"
@@ -41,7 +41,7 @@ def fault_of(words: Sequence[str], *, whole: bool = True) -> str | None:
 
 @cache
 def _parser(path: tuple[str, ...]) -> Parser:
-    return parser_of(path, route(path[1:], COMMANDS)[1])
+    return parser_of(path, route(path[1:], all_commands())[1])
 
 
 def told(done: subprocess.CompletedProcess[str]) -> str:

@@ -8,9 +8,9 @@ from pathlib import Path
 from servers.speed import HANG_S
 from tenuto import config
 from tenuto.api.call import Endpoint, Handler
-from tenuto.bootstrap import api as bootstrap
 from tenuto.db.database import Database
-from tenuto.http.server import Server, make_server
+from tenuto.features.http_guard.server import Server, make_server
+from tenuto.process import api as bootstrap
 
 
 @contextmanager

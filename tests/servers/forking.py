@@ -34,7 +34,7 @@ TENUTO = str(Path(sys.executable).with_name("tenuto"))
 READ_WHEN_RUN = ("TENUTO_", "XDG_")
 """Names of variables begin so that are read by our own code alone, and by none of it when it is loaded."""
 MOST_BYTES = 1 << 20
-WORKER = "tenuto.bootstrap"
+WORKER = "tenuto.process"
 """The module that `serve` runs as its worker."""
 TITLE = "-" * 120
 """An argument of the process that forks, which makes space for the command line of a worker."""
@@ -314,11 +314,12 @@ def _run(command: Callable[[], object]) -> None:
 if __name__ == "__main__":
     sys.path.pop(0)  # Our folder, whose modules are called as others are.
     import tenuto
-    from tenuto.cli import main
+    from tenuto.command import main
 
     for module in pkgutil.walk_packages(tenuto.__path__, "tenuto."):
         # A command's module is loaded by the command alone, and hides what the package calls by its name.
-        if not module.name.endswith("__main__") and not module.name.startswith("tenuto.cli."):
+        last = module.name.rpartition(".")[2]
+        if last != "__main__" and not module.name.startswith("tenuto.command.") and "commands" not in last:
             importlib.import_module(module.name)
     gc.freeze()
     _fork_on_demand(socket.socket(fileno=int(sys.argv[1])))

@@ -35,7 +35,7 @@ class Family:
 def family(service: RunningService) -> Family:
     """The service's processes, looked up in /proc."""
     api = service.process.pid if service.process is not None and service.process.poll() is None else None
-    worker = None if api is None else child(api, "tenuto.bootstrap\0")
+    worker = None if api is None else child(api, "tenuto.process\0")
     host = None if worker is None else child(worker, "tenuto_engine")
     return Family(api, worker, host)
 

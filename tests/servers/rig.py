@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from servers.speed import HANG_S
 from servers.world import EVERY_MODEL, World
 from tenuto import failpoints
-from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.kinds import kinds
 from tenuto.config import Settings
 from tenuto.db.database import Asking, Database, Dialect, Listener, Transaction
 from tenuto.db.servers import Servers
 from tenuto.errors import Unavailable
-from tenuto.jobs.queue import Claim
+from tenuto.file.directory import DirectoryBlobs
+from tenuto.job.queue import Claim
+from tenuto.kind import operations as catalog
+from tenuto.kind.kinds import kinds
 from tenuto.worker import attempt, locks
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.engines import Engines

@@ -22,7 +22,7 @@ from servers.cores import ENGINE_THREADS
 from servers.speed import HANG_S
 from tenuto.db.database import Database
 from tenuto.db.opening import open_database
-from tenuto.engines.registry import ENTRIES
+from tenuto.host.registry import ENTRIES
 
 TENUTO = forking.TENUTO
 READY_S = 120.0

@@ -14,24 +14,25 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tenuto import strict_json
-from tenuto.accounts import operations as accounts
-from tenuto.accounts.restrictions import Caller
-from tenuto.billing import operations as billing
-from tenuto.blobs.blob import BlobRecord
-from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.presence import Presence
-from tenuto.catalog.rules import Model
+from tenuto.account import operations as accounts
+from tenuto.account.caller import Caller
 from tenuto.config import Price
 from tenuto.db.database import Database, Transaction
-from tenuto.engines.registry import entries
+from tenuto.features.audit import audit
+from tenuto.file.blob import BlobRecord
+from tenuto.file.directory import DirectoryBlobs
+from tenuto.host.registry import entries
 from tenuto.ids import Ids
-from tenuto.jobs import audit, lifecycle, queue, read
-from tenuto.jobs.lifecycle import RecordedResult
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.read import Operation
-from tenuto.jobs.states import FailureCode
-from tenuto.jobs.submit import Accepted, Request, SubmitContext, submit
+from tenuto.job import lifecycle, queue, read
+from tenuto.job.lifecycle import RecordedResult
+from tenuto.job.queue import Claim
+from tenuto.job.read import Operation
+from tenuto.job.states import FailureCode
+from tenuto.job.submit import Accepted, Request, SubmitContext, submit
+from tenuto.kind import operations as catalog
+from tenuto.kind.presence import Presence
+from tenuto.kind.rules import Model
+from tenuto.money import operations as billing
 
 T = TypeVar("T")
 

@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 from greenlet import GreenletExit
 
 from simulation.scheduler import Process, Scheduler
-from tenuto.blobs.blob import BLOCK_BYTES, BlobRecord, Checksums, check_block, pieces
 from tenuto.db.database import Transaction
 from tenuto.db.sqlite import SqliteDatabase, SqliteTransaction, explain
 from tenuto.db.writer import Writer
@@ -32,7 +31,8 @@ from tenuto.errors import (
     StoreUnreachableForWrites,
     Unavailable,
 )
-from tenuto.hosts.host import (
+from tenuto.file.blob import BLOCK_BYTES, BlobRecord, Checksums, check_block, pieces
+from tenuto.host.host import (
     Cancellation,
     Cancelled,
     EngineFailed,

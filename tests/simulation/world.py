@@ -28,13 +28,8 @@ from servers.world import LANE, METERED, SPEECH, any_key, offered, request_of
 from simulation.machine import Killed, Machine, VirtualBlobs, VirtualDatabase, VirtualHost
 from simulation.promises import FINAL, Broken, Promises, journal_of
 from simulation.scheduler import Process, Scheduler, Stuck, installed
-from tenuto.accounts import operations as accounts
-from tenuto.accounts.restrictions import Caller
-from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.erasure import remove
-from tenuto.billing import operations as billing
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.presence import Presence
+from tenuto.account import operations as accounts
+from tenuto.account.caller import Caller
 from tenuto.config import Price, Settings
 from tenuto.db.database import Transaction
 from tenuto.db.migrations import migrate
@@ -48,11 +43,17 @@ from tenuto.errors import (
     TenutoError,
     Unavailable,
 )
+from tenuto.features.audit import audit, runs
+from tenuto.features.events import feed, feed_store
+from tenuto.file import operations as artifacts
+from tenuto.file.erasure import remove
 from tenuto.ids import Ids
-from tenuto.jobs import audit, erasure, feed, feed_store, lifecycle, queue, read, recover
-from tenuto.jobs.audit import runs
-from tenuto.jobs.states import Decision
-from tenuto.jobs.submit import SubmitContext, submit
+from tenuto.job import erasure, lifecycle, queue, read, recover
+from tenuto.job.states import Decision
+from tenuto.job.submit import SubmitContext, submit
+from tenuto.kind import operations as catalog
+from tenuto.kind.presence import Presence
+from tenuto.money import operations as billing
 from tenuto.worker import supervisor
 from tenuto.worker.abilities import Ability
 from tenuto.worker.context import WorkerContext

@@ -13,7 +13,7 @@ from servers.service import RunningService
 from studio.browser import PASSWORD, Cookies, Person, person
 from studio.conftest import VARIABLES
 from studio.scenes import SUBMIT
-from tenuto.weights.cache import default_cache, is_verified, only_one
+from tenuto.features.models.cache import default_cache, is_verified, only_one
 
 MONEY = re.compile(
     r"[¥￥]|\bCNY\b|\byuan\b|\bcredit|\bprice|\bcharge|\bledger|\bbalance|\bfree\b|\bpaid\b|\bheld\b|\bcosts?\b"

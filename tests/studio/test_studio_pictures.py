@@ -10,7 +10,7 @@ from rapidocr_onnxruntime import RapidOCR
 
 from studio.browser import ROOT, Cookies, Person
 from studio.scenes import make_key
-from tenuto.accounts.rules import is_well_formed
+from tenuto.account.rules import is_well_formed
 
 pytestmark = pytest.mark.variant("page")
 

@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector as Collector_
 from servers.collector import Collector
 from tenuto import config
 from tenuto.errors import SettingsInvalid
-from tenuto.telemetry import spans
-from tenuto.telemetry.otlp import Telemetry
-from tenuto.telemetry.spans import Span, span_id, trace_of
+from tenuto.features.telemetry import spans
+from tenuto.features.telemetry.otlp import Telemetry
+from tenuto.features.telemetry.spans import Span, span_id, trace_of
 from tenuto_client.exchange import Link
 from tenuto_client.steps import Send
 from tenuto_client.submission import post
@@ -180,7 +180,8 @@ def test_an_endpoint_is_the_address_of_a_collector(endpoint: str) -> None:
 def test_nothing_of_opentelemetry_is_loaded_unless_it_is_used() -> None:
     """Neither by the API nor by the worker."""
     code = (
-        "import sys, tenuto.bootstrap.api, tenuto.bootstrap.worker, tenuto.worker.supervisor, tenuto.web.app;"
+        "import sys, tenuto.process.api, tenuto.process.worker, tenuto.worker.supervisor;"
+        "import tenuto.features.studio.app;"
         "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
     )
 

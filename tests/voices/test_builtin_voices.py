@@ -1,9 +1,9 @@
 """The voices that ship with the program: their table, their recordings, their ids."""
 
+from tenuto.features.speech.parameters import EMOTIONS, LANGUAGES, check, resolved
+from tenuto.features.voices.builtin import built_in_voices, voice_id
+from tenuto.features.voices.rules import check_recording, name_fault
 from tenuto.ids import is_id
-from tenuto.kinds.speech.parameters import EMOTIONS, LANGUAGES, check, resolved
-from tenuto.voices.builtin import built_in_voices, voice_id
-from tenuto.voices.rules import check_recording, name_fault
 from tenuto_kokoro.styles import ORIGINAL_VOICES
 
 VOICES = built_in_voices()

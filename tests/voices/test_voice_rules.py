@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenuto.errors import InvalidRequest
-from tenuto.media.wav import pcm16_wav
-from tenuto.voices.rules import (
+from tenuto.features.voices.rules import (
     check_recording,
     decode_name,
     name_fault,
     parse_preference,
     parse_renaming,
 )
+from tenuto.media.wav import pcm16_wav
 
 
 @pytest.mark.parametrize(

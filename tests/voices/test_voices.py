@@ -6,11 +6,7 @@ import threading
 import pytest
 
 from servers.world import SPEECH, World, request_of
-from tenuto.accounts.restrictions import Caller
-from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.inputs import check_quota
-from tenuto.artifacts.operations import ORPHAN_AGE_MS
-from tenuto.blobs.blob import BlobRecord
+from tenuto.account.caller import Caller
 from tenuto.db.database import Transaction
 from tenuto.errors import (
     ArtifactUnavailable,
@@ -20,13 +16,17 @@ from tenuto.errors import (
     NotFound,
     RateLimited,
 )
-from tenuto.jobs import lifecycle, recover
-from tenuto.jobs.states import Decision
-from tenuto.jobs.submit import prepare
+from tenuto.features.voices import builtin
+from tenuto.features.voices import operations as voices
+from tenuto.features.voices.operations import UploadKey, Voice
+from tenuto.file import operations as artifacts
+from tenuto.file.blob import BlobRecord
+from tenuto.file.inputs import check_quota
+from tenuto.file.operations import ORPHAN_AGE_MS
+from tenuto.job import lifecycle, recover
+from tenuto.job.states import Decision
+from tenuto.job.submit import prepare
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
-from tenuto.voices import builtin
-from tenuto.voices import operations as voices
-from tenuto.voices.operations import UploadKey, Voice
 
 WAV = pcm16_wav(bytes(2 * 8_000), 8_000, 1)
 

@@ -16,17 +16,18 @@ from msgspec.structs import replace
 
 from servers.world import SPEECH, World
 from tenuto import config
-from tenuto.accounts import passwords, people, sessions
 from tenuto.api.service import Service
-from tenuto.bootstrap.api import build_service
-from tenuto.catalog import operations as catalog
 from tenuto.db.database import Database, Row, Transaction
+from tenuto.features.studio import passwords, sessions
+from tenuto.features.studio import people_operations as people
+from tenuto.features.studio.app import make_app
+from tenuto.features.studio.invitations import give_opening
+from tenuto.features.studio.pages import Pages
+from tenuto.features.studio.studio import LoginThrottle, make_studio
 from tenuto.ids import Ids
-from tenuto.jobs.queue import Claim
-from tenuto.web.app import make_app
-from tenuto.web.invitations import give_opening
-from tenuto.web.pages import Pages
-from tenuto.web.studio import LoginThrottle, make_studio
+from tenuto.job.queue import Claim
+from tenuto.kind import operations as catalog
+from tenuto.process.api import build_service
 
 PASSWORD = "correct horse battery"
 START_MS = 1_795_000_000_000

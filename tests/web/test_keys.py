@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from servers.lost_answer import LostAnswer
-from tenuto.accounts import operations as accounts
+from tenuto.account import operations as accounts
 from tenuto.errors import OperatorError
-from tenuto.web import keys
+from tenuto.features.studio import keys
 from web.browsers import HOUR_MS, START_MS, Studio, error, faults
 
 pytestmark = pytest.mark.variant("database", only="postgresql")

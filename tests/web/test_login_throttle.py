@@ -2,8 +2,8 @@
 
 import pytest
 
-from tenuto.accounts import tries
-from tenuto.accounts.tries import Counts
+from tenuto.account import tries
+from tenuto.account.tries import Counts
 from tenuto.api.limits import MAX_KEYS, Buckets
 from tenuto.errors import RateLimited
 from web.browsers import DAY_MS, PASSWORD, SECOND_MS, Browser, Studio, error

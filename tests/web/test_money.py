@@ -12,11 +12,11 @@ import httpx2
 import pytest
 
 from servers.world import METERED, SPEECH
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
-from tenuto.web import money
+from tenuto.features.studio import money
 from web.browsers import DAY_MS, Browser, Studio, error, faults
 from web.conftest import Open
 

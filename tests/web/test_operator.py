@@ -6,10 +6,10 @@ import pytest
 
 from servers.world import METERED, SPEECH
 from tenuto import logs
-from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
-from tenuto.jobs.lifecycle import RecordedResult
-from tenuto.web.app import ROUTES
+from tenuto.features.studio.app import ROUTES
+from tenuto.job.lifecycle import RecordedResult
+from tenuto.kind import operations as catalog
 from web.browsers import Browser, Studio, error, faults
 from web.conftest import Open
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tenuto.accounts import tries
+from tenuto.account import tries
 from tenuto.api import app as api
-from tenuto.web.app import ROUTES
+from tenuto.features.studio.app import ROUTES
 from web.browsers import PROXY, Browser, Studio, error
 from web.conftest import Open
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tenuto.api.app import pattern
-from tenuto.web.app import PAGES
+from tenuto.features.studio.app import PAGES
 from web.browsers import Studio, error
 from web.conftest import Open
 

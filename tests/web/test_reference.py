@@ -8,7 +8,7 @@ import pytest
 import yaml
 from scripts import openapi_json
 
-from tenuto.web.pages import REFERENCE
+from tenuto.features.studio.pages import REFERENCE
 from web.browsers import Studio
 from web.conftest import Open
 from web.test_pages import POLICY

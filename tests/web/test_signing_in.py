@@ -7,9 +7,9 @@ import httpx2
 import pytest
 from argon2 import Parameters, PasswordHasher, extract_parameters
 
-from tenuto.accounts import operations as accounts
-from tenuto.accounts import passwords, sessions
-from tenuto.web.studio import MAX_WAITING_HASHES
+from tenuto.account import operations as accounts
+from tenuto.features.studio import passwords, sessions
+from tenuto.features.studio.studio import MAX_WAITING_HASHES
 from web.browsers import DAY_MS, HOUR_MS, PASSWORD, Browser, Studio, error, faults
 from web.conftest import Open
 

@@ -18,7 +18,7 @@ from servers.receiver import Message, Receiver, plainly
 from servers.rig import Rig
 from servers.speed import HANG_S, assert_within
 from servers.world import METERED, World, wait_until_somebody_waits
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.db.sql import statements
 from tenuto.errors import InvalidRequest, NotFound
 from tenuto.features.webhooks import operations as webhooks

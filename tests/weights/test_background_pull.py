@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from servers.service import TENUTO
-from tenuto.weights import background
-from tenuto.weights.pull import _obtain, pull
+from tenuto.features.models import background
+from tenuto.features.models.pull import _obtain, pull
 
 from .conftest import World
 
@@ -27,7 +27,7 @@ WEIGHT = "kokoro-voices"
 BESIDE = """
 import sys, threading
 from pathlib import Path
-from tenuto.weights.background import BackgroundPull
+from tenuto.features.models.background import BackgroundPull
 pull = BackgroundPull()
 pull.begin("a/model", [sys.argv[1]], Path(sys.argv[2]))
 sys.stdin.read(1)

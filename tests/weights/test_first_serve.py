@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from servers.service import TENUTO, RunningService
-from tenuto.engines.registry import ENTRIES
-from tenuto.weights import default_cache
+from tenuto.features.models.cache import default_cache
+from tenuto.host.registry import ENTRIES
 
 from .conftest import COMMIT, World, file_line
 

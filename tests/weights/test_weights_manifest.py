@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tenuto.errors import OperatorError
-from tenuto.weights import Manifest, default_cache
-from tenuto.weights.manifest import shipped
+from tenuto.features.models.cache import default_cache
+from tenuto.features.models.manifest import Manifest, shipped
 
 HEAD = '[carriers]\nbox = { registry = "pypi", version = "1.0", size_bytes = 1 }\n'
 HASH = "0" * 64

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from servers.speed import HANG_S
-from tenuto.weights import Manifest, Stage, WeightsUnavailable, is_verified, pull, verify
-from tenuto.weights.downloads import bytes_below
-from tenuto.weights.pull import needed_bytes
+from tenuto.features.models.cache import is_verified, verify
+from tenuto.features.models.downloads import bytes_below
+from tenuto.features.models.manifest import Manifest
+from tenuto.features.models.pull import Stage, WeightsUnavailable, needed_bytes, pull
 
 from .conftest import COMMIT, World, file_line
 
@@ -25,7 +26,8 @@ VOICE = b"\x00\x01\x02\x03" * 64
 PROGRAM = """
 import sys
 from pathlib import Path
-from tenuto.weights import Manifest, pull
+from tenuto.features.models.manifest import Manifest
+from tenuto.features.models.pull import pull
 cache, manifest, *names = sys.argv[1:]
 pull(names, Path(cache), lambda name, done, total, stage: print(stage, flush=True),
      manifest=Manifest.load(Path(manifest)))
@@ -138,8 +140,8 @@ def test_a_pull_of_another_model_keeps_what_has_arrived(
     """Whole packages and halves of files: their own pull continues from there, and then removes them. They do
     not lessen the space that the other model needs. What nobody has continued for weeks is removed.
     """
-    monkeypatch.setattr("tenuto.weights.downloads.SILENCE_LIMIT_S", 0.2)
-    monkeypatch.setattr("tenuto.weights.downloads.TRIES", 1)
+    monkeypatch.setattr("tenuto.features.models.downloads.SILENCE_LIMIT_S", 0.2)
+    monkeypatch.setattr("tenuto.features.models.downloads.TRIES", 1)
     content = bytes(range(256)) * 12288
     world.add_wheel("first", {"first/part.bin": ONE})
     world.web.stalls_at = world.add_to_hub("large.bin", content)
@@ -432,8 +434,8 @@ def test_two_pulls_at_once_fetch_once(world: World) -> None:
 
 def test_a_silent_hub_does_not_hang_a_pull(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that stops sending is given up after the limit, and what came is kept for the next pull."""
-    monkeypatch.setattr("tenuto.weights.downloads.SILENCE_LIMIT_S", 0.2)
-    monkeypatch.setattr("tenuto.weights.downloads.TRIES", 1)
+    monkeypatch.setattr("tenuto.features.models.downloads.SILENCE_LIMIT_S", 0.2)
+    monkeypatch.setattr("tenuto.features.models.downloads.TRIES", 1)
     content = bytes(range(256)) * 12288
     world.web.stalls_at = world.add_to_hub("model.bin", content)
     manifest = world.write_manifest(model_on_the_hub(content))

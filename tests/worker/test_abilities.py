@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from servers import ray_pool
 from servers.rig import Rig, eventually
 from servers.world import METERED, World
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.rules import MAX_START_FAILURES, models
 from tenuto.config import ModelSettings, RaySettings, Settings
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import HostNotReady
+from tenuto.host.child import ChildHost
+from tenuto.host.host import HostNotReady
+from tenuto.kind import operations as catalog
+from tenuto.kind.rules import MAX_START_FAILURES, models
 from tenuto.worker.abilities import look
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Worker

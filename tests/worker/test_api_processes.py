@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from servers.ports import free_port
 from servers.service import PLAIN
-from tenuto import metrics
-from tenuto.bootstrap.serve import processes_of
 from tenuto.config import Settings
+from tenuto.features.telemetry import metrics
+from tenuto.process.serve import processes_of
 
 POSTGRES = "postgresql://localhost/tenuto"
 

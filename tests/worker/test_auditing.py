@@ -11,11 +11,11 @@ from structlog.testing import capture_logs
 from servers.rig import Interrupted, Rig, T, eventually
 from servers.speed import HANG_S
 from servers.world import World
-from tenuto.api.metrics import RecordsCollector, read_records
 from tenuto.db.database import Transaction
-from tenuto.jobs import audit
-from tenuto.jobs.audit import CHECKS, DATABASE_DAMAGED, Position, runs
-from tenuto.jobs.audit.runs import LastAudit
+from tenuto.features.audit import audit, runs
+from tenuto.features.audit.audit import CHECKS, DATABASE_DAMAGED, Position
+from tenuto.features.audit.runs import LastAudit
+from tenuto.features.telemetry.api_metrics import RecordsCollector, read_records
 from tenuto.worker import housekeeping
 from tenuto.worker.housekeeping import Auditor
 

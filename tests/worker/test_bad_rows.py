@@ -11,9 +11,9 @@ from servers.rig import Rig
 from servers.world import EVERY_MODEL, LANE, METERED, PRICE_MICROS, SPEECH, World
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError
-from tenuto.jobs import lifecycle, queue, recover
-from tenuto.jobs.queue import UNREADABLE_AT_ONCE, Claim
-from tenuto.jobs.states import Decision
+from tenuto.job import lifecycle, queue, recover
+from tenuto.job.queue import UNREADABLE_AT_ONCE, Claim
+from tenuto.job.states import Decision
 from tenuto.worker import attempt
 from tenuto.worker.engines import Engines
 

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from servers.rig import Rig
 from servers.world import World
-from tenuto.catalog.rules import MAX_START_FAILURES
 from tenuto.config import ModelSettings
-from tenuto.engines.registry import engines_of, entry_of
-from tenuto.hosts.host import HostNotReady
+from tenuto.host.host import HostNotReady
+from tenuto.host.registry import engines_of, entry_of
+from tenuto.kind.rules import MAX_START_FAILURES
 from tenuto.worker.engines import Engines, missing_weights
 
 DUAL, FIRST, SECOND = "fake/dual-recognition", "fake/segment-text", "fake/word-timestamps"

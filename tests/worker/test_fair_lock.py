@@ -6,7 +6,7 @@ import pytest
 
 from servers.rig import eventually
 from servers.speed import HANG_S
-from tenuto.hosts.host import Cancellation, Cancelled
+from tenuto.host.host import Cancellation, Cancelled
 from tenuto.worker.fair_lock import FairLock
 
 

@@ -9,7 +9,7 @@ import pytest
 from servers.rig import Rig, eventually, run
 from servers.speed import HANG_S
 from servers.world import METERED, World
-from tenuto.jobs.queue import Claim
+from tenuto.job.queue import Claim
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Watched
 

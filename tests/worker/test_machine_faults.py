@@ -15,17 +15,17 @@ from structlog.typing import EventDict
 from servers.rig import Rig, eventually, failing, full_disk, hanging, run
 from servers.speed import HANG_S
 from servers.world import METERED, World
-from tenuto.blobs.blob import BlobRecord
-from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.errors import StoreUnreachable, StoreUnreachableForWrites, causes, is_of_the_machine
 from tenuto.features.kept_results import paid as paid_results
 from tenuto.features.kept_results import results
 from tenuto.features.kept_results.paid import KeptResults
 from tenuto.features.kept_results.results import KeptResult
-from tenuto.hosts.host import Cancelled
-from tenuto.jobs import recover
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.states import OUTCOME_UNKNOWN, Decision
+from tenuto.file.blob import BlobRecord
+from tenuto.file.directory import DirectoryBlobs
+from tenuto.host.host import Cancelled
+from tenuto.job import recover
+from tenuto.job.queue import Claim
+from tenuto.job.states import OUTCOME_UNKNOWN, Decision
 from tenuto.worker import attempt, storage_retries
 from tenuto.worker.context import FIRST_SETBACK_MS, LONGEST_SETBACK_MS, Setbacks
 from tenuto.worker.engines import Engines

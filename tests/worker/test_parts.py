@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from servers.rig import Rig, eventually
 from servers.speed import HANG_S, within
 from servers.world import METERED, OPEN, World, at_once
-from tenuto.catalog import operations as catalog
+from tenuto.kind import operations as catalog
 from tenuto.worker import locks
 from tenuto.worker.context import Bell
 from tenuto.worker.heartbeat import Heartbeat

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from servers.rig import Rig, eventually
 from servers.speed import HANG_S
 from servers.world import SPEECH, World
-from tenuto.engines import fake_speech, registry
+from tenuto.features.fakes import fake_speech
+from tenuto.host import registry
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Slot
 

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from servers.rig import Rig
 from servers.speed import HANG_S
 from servers.world import METERED, World, any_key
-from tenuto.artifacts import inputs
-from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased
-from tenuto.jobs import audio_segments, erasure, read
-from tenuto.jobs.erasure import RETENTION_BATCH
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.rows import NewSegment
+from tenuto.file import inputs
+from tenuto.file.directory import DirectoryBlobs
+from tenuto.job import audio_segments, erasure, read
+from tenuto.job.erasure import RETENTION_BATCH
+from tenuto.job.queue import Claim
+from tenuto.job.rows import NewSegment
 from tenuto.media.flac import FlacSummary
 from tenuto.worker import housekeeping
 

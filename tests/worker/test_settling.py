@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from servers.rig import Rig, full_disk, run
 from servers.world import METERED, SPEECH, World
-from tenuto.blobs.blob import BlobRecord
-from tenuto.blobs.directory import DirectoryBlobs
 from tenuto.errors import StoreUnreachableForWrites
+from tenuto.file.blob import BlobRecord
+from tenuto.file.directory import DirectoryBlobs
 from tenuto.worker import attempt, storage_retries
 from tenuto.worker.calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
 from tenuto.worker.engines import Engines

@@ -4,8 +4,8 @@ from array import array
 
 import pytest
 
-from tenuto.hosts.host import HostResult
-from tenuto.kinds.speech.run import checked
+from tenuto.features.speech.run import checked
+from tenuto.host.host import HostResult
 from tenuto.media.wav import pcm16_wav
 from tenuto.worker.calls import ResultInvalid
 

@@ -9,7 +9,7 @@ PATIENCE_S = 120.0
 
 SIGNALLED_WITHIN_ITS_WAIT = """
 import signal, threading
-from tenuto.bootstrap.process import StopSignal
+from tenuto.process.runtime import StopSignal
 stopping = StopSignal()
 with stopping._cond:
     signal.raise_signal(signal.SIGTERM)
@@ -20,7 +20,7 @@ runs in the same thread."""
 
 SIGNALLED_WHILE_A_THREAD_STARTS = """
 import signal, threading
-from tenuto.bootstrap.process import StopSignal
+from tenuto.process.runtime import StopSignal
 stopping = StopSignal()
 with threading._active_limbo_lock:
     signal.raise_signal(signal.SIGINT)
@@ -36,7 +36,7 @@ def test_a_signal_that_arrives_within_a_lock_ends_the_wait(code: str) -> None:
 
 SERVER_SIGNALLED_WITHIN_A_LOCK = """
 import signal, threading
-from tenuto.http import server
+from tenuto.features.http_guard import server
 wanted, stopped = threading.Event(), threading.Event()
 
 def on_stop():

@@ -14,11 +14,11 @@ from servers.rig import Rig
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
 from servers.stub import serving
 from servers.world import World
-from tenuto.artifacts import erasure
-from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.operations import ORPHAN_AGE_MS
-from tenuto.blobs.s3 import PART_BYTES, S3Blobs
-from tenuto.blobs.s3_client import Credentials, S3Location, client
+from tenuto.features.s3.s3 import PART_BYTES, S3Blobs
+from tenuto.features.s3.s3_client import Credentials, S3Location, client
+from tenuto.file import erasure
+from tenuto.file import operations as artifacts
+from tenuto.file.operations import ORPHAN_AGE_MS
 from tenuto.worker.housekeeping import Sweeper
 
 WAIT_S = 120.0

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tenuto.engines.registry import SEGMENT_TEXT, WORD_TIMESTAMPS
-from tenuto.hosts.host import HostResult
-from tenuto.kinds.recognition.recognise_chunk import checked
+from tenuto.features.recognition.recognise_chunk import checked
+from tenuto.host.host import HostResult
+from tenuto.host.registry import SEGMENT_TEXT, WORD_TIMESTAMPS
 from tenuto.worker.calls import ResultInvalid
 
 LENGTH_S = 10.0

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from servers.rig import Rig, run
 from servers.world import SPEECH, World
-from tenuto.engines.registry import SEGMENT_TEXT, entry_of
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import EngineSpec, HostResult
-from tenuto.jobs import live_text
-from tenuto.jobs.rows import ChunkKey
-from tenuto.kinds.recognition.live import LiveText
-from tenuto.kinds.recognition.recognise_chunk import checked
+from tenuto.features.recognition import live_text
+from tenuto.features.recognition.live import LiveText
+from tenuto.features.recognition.recognise_chunk import checked
+from tenuto.host.child import ChildHost
+from tenuto.host.host import EngineSpec, HostResult
+from tenuto.host.registry import SEGMENT_TEXT, entry_of
+from tenuto.job.rows import ChunkKey
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.engines import Engines
 

@@ -17,22 +17,23 @@ from servers.ports import free_port
 from servers.rig import SILENCE_S, Interrupted, Rig, T, eventually
 from servers.speed import HANG_S
 from servers.world import LANE, METERED, OPEN, PRICE_MICROS, SPEECH, World, at_once
-from tenuto.artifacts import backups, erasure
-from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.operations import ORPHAN_AGE_MS, SWEEP_EVERY_MS
-from tenuto.billing import calls
-from tenuto.billing.rows import CallRow, Used
-from tenuto.blobs.directory import DirectoryBlobs
-from tenuto.blobs.s3 import S3Blobs
-from tenuto.blobs.s3_client import Credentials, S3Location
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.rules import MAX_START_FAILURES
 from tenuto.config import ModelSettings, Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed, Unavailable
-from tenuto.hosts.host import HostNotReady
-from tenuto.jobs import recover
-from tenuto.jobs.states import DEADLINE_MS, Decision
+from tenuto.features.backup import backups
+from tenuto.features.chat import priced_calls as calls
+from tenuto.features.s3.s3 import S3Blobs
+from tenuto.features.s3.s3_client import Credentials, S3Location
+from tenuto.file import erasure
+from tenuto.file import operations as artifacts
+from tenuto.file.directory import DirectoryBlobs
+from tenuto.file.operations import ORPHAN_AGE_MS, SWEEP_EVERY_MS
+from tenuto.host.host import HostNotReady
+from tenuto.job import recover
+from tenuto.job.states import DEADLINE_MS, Decision
+from tenuto.kind import operations as catalog
+from tenuto.kind.rules import MAX_START_FAILURES
+from tenuto.money.rows import CallRow, Used
 from tenuto.worker import housekeeping
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement

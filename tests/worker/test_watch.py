@@ -14,8 +14,8 @@ from servers.rig import Interrupted, Rig, eventually
 from servers.service import RunningService
 from servers.speed import HANG_S
 from servers.world import LANE, OPEN, World
-from tenuto.api.metrics import RecordsCollector, read_records
-from tenuto.catalog import operations as catalog
+from tenuto.features.telemetry.api_metrics import RecordsCollector, read_records
+from tenuto.kind import operations as catalog
 from tenuto.worker import supervisor
 from tenuto.worker.abilities import look
 from tenuto.worker.supervisor import Watch, Worker

@@ -34,7 +34,7 @@ class Asked:
     """A run of the engine, as a host would hand it over."""
 
     def __init__(self, prompt: str, seed: int, **more: Any) -> None:
-        from tenuto.engines.registry import entry_of
+        from tenuto.host.registry import entry_of
 
         self.run_id = str(seed)
         self.inputs: dict[str, bytes] = {}

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancellation, HostResult
+from tenuto.host.child import ChildHost
+from tenuto.host.host import Cancellation, HostResult
 from tenuto.media.wav import pcm16_wav
 
 STUBS = Path(__file__).parent / "stubs"

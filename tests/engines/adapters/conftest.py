@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from engines.adapters.adapted import STUBS, Adapt, Adapted, voice
-from tenuto.engines import manifests
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import EngineSpec
+from tenuto.host import manifests
+from tenuto.host.child import ChildHost
+from tenuto.host.host import EngineSpec
 
 
 @pytest.fixture(scope="session")

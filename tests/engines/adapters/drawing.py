@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from tenuto.catalog.rules import models
 from tenuto.config import Settings
 from tenuto.config.models import read_models
-from tenuto.engines import manifests
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancellation, HostResult
+from tenuto.host import manifests
+from tenuto.host.child import ChildHost
+from tenuto.host.host import Cancellation, HostResult
+from tenuto.kind.rules import models
 from tenuto.worker.engines import spec_of
 
 NAME = "here/pictures"

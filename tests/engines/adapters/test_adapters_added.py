@@ -14,8 +14,8 @@ import pytest
 from engines.adapters.tiny_supertonic import write
 from servers import forking
 from servers.hub import Hub, Repository, commit_of
-from tenuto.catalog.additions import Addition, additions
 from tenuto.config import load
+from tenuto.features.models.additions import Addition, additions
 
 SENTENCE = "There is a garden behind the old library."
 TIMEOUT_S = 300

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tenuto import config
-from tenuto.catalog.rules import models
-from tenuto.engines.manifests import Manifest, adapters
-from tenuto.kinds import recognition
-from tenuto.kinds.speech import parameters as speech
+from tenuto.features.recognition import kind as recognition
+from tenuto.features.speech import parameters as speech
+from tenuto.host.manifests import Manifest, adapters
+from tenuto.kind.rules import models
 
 ROOT = Path(__file__).parents[3]
 SECTIONS = dict(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engines.adapters.drawing import NAME, Drawing, pixels
-from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
+from tenuto.host.host import Cancelled, EngineFailed, HostNotReady
 
 Draw = Callable[..., Drawing]
 

@@ -11,18 +11,18 @@ import pytest
 import soundfile
 import soxr
 
-import tenuto.voices
+import tenuto.features.voices
 from engines.adapters.adapted import Adapted, cancelled
 from quality.recordings import CACHE, pcm
 from quality.sounding import error_rate, sounding
-from tenuto.engines.manifests import adapters
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancelled, EngineSpec
-from tenuto.kinds.recognition.recognise_chunk import check_transcript, checked
+from tenuto.features.recognition.recognise_chunk import check_transcript, checked
+from tenuto.host.child import ChildHost
+from tenuto.host.host import Cancelled, EngineSpec
+from tenuto.host.manifests import adapters
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.variant("program")]
 
-VOICES = Path(tenuto.voices.__file__ or "").parent
+VOICES = Path(tenuto.features.voices.__file__ or "").parent
 
 
 @pytest.fixture(scope="module")

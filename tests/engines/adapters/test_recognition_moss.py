@@ -3,8 +3,8 @@
 import pytest
 
 from engines.adapters.adapted import Adapt, cancelled, tone
-from tenuto.hosts.host import Cancelled, EngineFailed
-from tenuto.kinds.recognition.recognise_chunk import checked
+from tenuto.features.recognition.recognise_chunk import checked
+from tenuto.host.host import Cancelled, EngineFailed
 
 NAME = "moss-transcribe-diarize"
 SPOKEN = "[0.48][S01]Welcome everyone[1.66][2.26][S02]The pipeline is ready[3.81][3.9][S01]Great[4.5]"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from engines.adapters.adapted import Adapt, cancelled, tone
-from tenuto.hosts.host import Cancelled
-from tenuto.kinds.recognition.recognise_chunk import checked
+from tenuto.features.recognition.recognise_chunk import checked
+from tenuto.host.host import Cancelled
 
 NAME = "qwen3-asr"
 TEXT = "Don't go, Mr. Smith! It's 3.5 miles; we wait."

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from engines.adapters.adapted import Adapt, cancelled, tone
-from tenuto.hosts.host import Cancelled, EngineFailed
-from tenuto.kinds.recognition.recognise_chunk import checked
+from tenuto.features.recognition.recognise_chunk import checked
+from tenuto.host.host import Cancelled, EngineFailed
 
 NAME = "vibevoice-asr"
 SOUND = tone(300, 12)

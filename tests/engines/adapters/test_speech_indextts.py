@@ -11,9 +11,9 @@ import pytest
 
 from engines.adapters.adapted import Adapt, Adapted, cancelled, voice
 from servers.rig import eventually
-from tenuto.engines.manifests import adapters
-from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
-from tenuto.kinds.speech import parameters as speech
+from tenuto.features.speech import parameters as speech
+from tenuto.host.host import Cancelled, EngineFailed, HostNotReady
+from tenuto.host.manifests import adapters
 from tenuto_indextts.reading import readable, split
 
 RATE = 22_050

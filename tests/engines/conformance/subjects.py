@@ -7,15 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import tenuto.engines
+import tenuto.features.fakes
 from engines.adapters.adapted import STUBS, voice
 from servers.cores import ENGINE_THREADS
 from servers.media_upstream import MediaUpstream
-from tenuto.catalog.rules import models
 from tenuto.config import Settings
 from tenuto.config.models import read_models
-from tenuto.engines.registry import EngineEntry, engines_of, entries
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
+from tenuto.host.registry import EngineEntry, engines_of, entries
+from tenuto.kind.rules import models
 from tenuto.worker.engines import spec_of
 from tenuto_engine.conformance import Subject, Verdict, subjects
 
@@ -56,7 +56,7 @@ def fake(model: str) -> Subject:
     long = {"audio": slow, "messages": json.dumps(messages).encode()}
     return replace(
         of_entry(entry, "tenuto_engines." + entry.engine),
-        packages={"tenuto_engines": str(Path(tenuto.engines.__file__ or "").parent)},
+        packages={"tenuto_engines": str(Path(tenuto.features.fakes.__file__ or "").parent)},
         parameters={**entry.defaults, **({"max_tokens": 400} if entry.kind == "chat" else {})},
         long_parameters=_SLOW.get(entry.kind, {}),
         long_inputs={name: long[name] for name in long if (name == "audio") == (entry.kind == "recognition")},

@@ -12,8 +12,8 @@ from engines.conformance.subjects import ADAPTED, FAKES, adapted, fake, faults, 
 from servers.media_upstream import MediaUpstream
 from servers.processes import until
 from servers.speed import HANG_S
-from tenuto.engines.manifests import adapters
-from tenuto.engines.registry import ENTRIES
+from tenuto.host.manifests import adapters
+from tenuto.host.registry import ENTRIES
 from tenuto_engine.conformance import CHECKS, Nonconformance, Trial, checks, examine
 from tenuto_engine.conformance.process import EngineProcess
 

@@ -7,8 +7,8 @@ import pytest
 
 from engines.conformance.subjects import GRACE_S, REAL, faults, real
 from servers.cores import ENGINE_THREADS
-from tenuto.engines.registry import ENTRIES
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
+from tenuto.host.registry import ENTRIES
 from tenuto_engine.conformance import examine, subjects
 
 # A busy machine may take ten times as long.

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tenuto.media.png import read_png
+from tenuto.features.image.png import read_png
 from tenuto_pictograms.canvas import Place, paste, png
 from tenuto_pictograms.layout import backdrop, placed
 from tenuto_pictograms.palette import SRGB, from_oklab, recoloured, to_oklab

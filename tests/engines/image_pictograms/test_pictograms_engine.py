@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pytest
 
 from quality.recordings import CACHE
-from tenuto.engines.registry import entry_of
-from tenuto.media.png import read_png
-from tenuto.weights.manifest import shipped
+from tenuto.features.image.png import read_png
+from tenuto.features.models.manifest import shipped
+from tenuto.host.registry import entry_of
 from tenuto_engine import Cancelled, Result
 from tenuto_pictograms import MODEL_ID, PictogramsEngine
 from tenuto_pictograms.encoder import SentenceEncoder

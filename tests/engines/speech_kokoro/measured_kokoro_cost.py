@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro.languages import Languages
 
 pytestmark = pytest.mark.real_engine

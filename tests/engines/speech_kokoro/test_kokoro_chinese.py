@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import zh_numbers, zh_pinyin
 from tenuto_kokoro.cutting import Ending, Unit, segments
 from tenuto_kokoro.en import English

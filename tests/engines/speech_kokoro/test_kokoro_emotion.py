@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.speech_kokoro.test_kokoro_engine import RecordedRun, engine, spoken
-from tenuto.kinds.speech import parameters as speech
+from tenuto.features.speech import parameters as speech
 from tenuto_engine import Result
 from tenuto_kokoro import audio, emotion_text, prosody
 from tenuto_kokoro.emotion import EMOTIONS, LIMITS, SHIFTS, Emotion, moved, wished

@@ -9,8 +9,8 @@ import pytest
 
 import tenuto_kokoro
 from servers.cores import ENGINE_THREADS
-from tenuto.jobs.audio_segments import MAX_SEGMENTS
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
+from tenuto.job.audio_segments import MAX_SEGMENTS
 from tenuto_engine import Cancelled, EngineError, Result
 from tenuto_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio
 from tenuto_kokoro.styles import ORIGINAL_VOICES, read_style

@@ -9,7 +9,7 @@ from pypinyin import Style, lazy_pinyin
 
 from engines.speech_kokoro.test_kokoro_engine import spoken
 from servers.cores import ENGINE_THREADS
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 

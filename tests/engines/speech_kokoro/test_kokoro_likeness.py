@@ -11,9 +11,9 @@ import pytest
 import soundfile
 import soxr
 
-import tenuto.voices
+import tenuto.features.voices
 from servers.cores import ENGINE_THREADS
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_engine import Result
 from tenuto_engine_kit.speaker_embedding import SAMPLE_RATE, SpeakerEncoder
 from tenuto_kokoro import KokoroEngine, likeness, recording
@@ -23,7 +23,7 @@ from tenuto_kokoro.voices import SILENT_WARNING
 
 CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
-RECORDINGS = Path(tenuto.voices.__file__ or "").parent / "recordings"
+RECORDINGS = Path(tenuto.features.voices.__file__ or "").parent / "recordings"
 """The built-in voices' own: speech of different people, as far as the encoder can tell."""
 TEXT = "The library closes at eight o'clock."
 

@@ -8,7 +8,7 @@ from scripts.fit_loudness import TARGET_LUFS, measured
 from scripts.loudness import loudness, true_peak
 
 from engines.speech_kokoro.test_kokoro_engine import RecordedRun, engine
-from tenuto.voices.builtin import built_in_voices
+from tenuto.features.voices.builtin import built_in_voices
 from tenuto_kokoro import audio
 from tenuto_kokoro.styles import ORIGINAL_VOICES
 from tenuto_kokoro.voices import GAINS, mean_gain

@@ -8,7 +8,7 @@ import pytest
 
 from engines.speech_kokoro.test_kokoro_engine import WEIGHTS, RecordedRun
 from servers.cores import ENGINE_THREADS
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import KokoroEngine, products
 from tenuto_kokoro.model import OPTIMISED, RUNTIME
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.speech_kokoro.test_kokoro_engine import engine, spoken
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_engine import Result
 from tenuto_kokoro import prosody
 from tenuto_kokoro.pace import FASTEST, speed_of

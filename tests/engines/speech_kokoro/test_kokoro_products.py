@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from servers.cores import ENGINE_THREADS
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import graph, products
 from tenuto_kokoro.languages import Languages
 from tenuto_kokoro.model import DURATIONS, Model

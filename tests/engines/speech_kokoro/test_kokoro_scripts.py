@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.weights.cache import default_cache
+from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import scripts
 from tenuto_kokoro.cutting import Unit
 from tenuto_kokoro.languages import Languages

@@ -14,7 +14,7 @@ from PIL import Image
 
 from engines.upstream.calling import NAME, Asked, engine, image, speech
 from servers.media_upstream import RATE, SECONDS_A_CHARACTER, MediaUpstream
-from tenuto.media.png import read_png
+from tenuto.features.image.png import read_png
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto_engine import EngineError, Result
 from tenuto_remote.cutting import split

@@ -18,8 +18,8 @@ import pytest
 
 from engines.adapters.drawing import Drawing, pixels
 from servers.service import RunningService
-from tenuto.hosts.host import Cancelled, EngineFailed, HostNotReady
-from tenuto.media.png import read_png
+from tenuto.features.image.png import read_png
+from tenuto.host.host import Cancelled, EngineFailed, HostNotReady
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from engines.adapters.adapted import Adapted, tone
-from tenuto.engines.manifests import adapters
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec
+from tenuto.host.child import ChildHost
+from tenuto.host.host import Cancellation, Cancelled, EngineSpec
+from tenuto.host.manifests import adapters
 
 HERE = Path(__file__).parent
 PYTHON = os.environ.get("ADAPTERS_PYTHON", str(HERE.parents[3] / ".venv" / "adapters" / "bin" / "python"))

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tenuto.accounts.restrictions import Caller
-from tenuto.bodies.envelope import Envelope
-from tenuto.bodies.fields import Field, Integer, Text, by_name, read_fields
-from tenuto.catalog.kinds import Binding, Kind, SuppliedResult
+from tenuto.account.caller import Caller
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault
-from tenuto.hosts.host import HostResult
+from tenuto.host.host import HostResult
+from tenuto.kind.envelope import Envelope
+from tenuto.kind.fields import Field, Integer, Text, by_name, read_fields
+from tenuto.kind.kinds import Binding, Kind, SuppliedResult
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 
 FIELDS = (

@@ -26,6 +26,8 @@ class Command(NamedTuple):
     below: Mapping[str, Command] = {}
     heading: str = ""
     """A heading that precedes it in the list."""
+    after: str = ""
+    """The command that it follows in the list, if another package adds it to a tree; empty: the last one."""
 
 
 Tree = Mapping[str, Command]

@@ -2,20 +2,21 @@
 
 from typing import Any
 
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call
-from tenuto.billing import reads, usage
-from tenuto.billing.reads import Balance, LedgerEntry
-from tenuto.billing.rows import ChatUsageRow
-from tenuto.billing.rules import cny
-from tenuto.catalog.kinds import CHAT, kinds
-from tenuto.catalog.rules import Model
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.jobs import usage as job_usage
-from tenuto.jobs.rows import JobUsage
+from tenuto.features.history import ledger_reads as reads
+from tenuto.features.history import usage as job_usage
+from tenuto.features.history import usage_rows as usage
+from tenuto.features.history.ledger_reads import Balance, LedgerEntry
+from tenuto.job.rows import JobUsage
+from tenuto.kind.kinds import CHAT, kinds
+from tenuto.kind.rules import Model
+from tenuto.money.rows import ChatUsageRow
+from tenuto.money.rules import cny
 
 DEFAULT_DAYS = 31
 MAX_DAYS = 92

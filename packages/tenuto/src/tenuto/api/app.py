@@ -5,25 +5,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from tenuto.api import (
-    account,
-    artifacts,
-    chat,
-    cors,
-    events,
-    health,
-    inputs,
-    jobs,
-    models,
-    renditions,
-    voices,
-)
+from tenuto.api import account, artifacts, cors, health, inputs, jobs, models
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_answer
-from tenuto.api.openai import embeddings, images, lists, responses, speech, transcriptions
 from tenuto.api.service import Service
 from tenuto.errors import NotFound
+from tenuto.features.chat import routes as chat
+from tenuto.features.events import routes as events
 from tenuto.features.mcp import routes as mcp
+from tenuto.features.openai import embeddings, images, lists, responses, speech, transcriptions
+from tenuto.features.renditions import routes as renditions
+from tenuto.features.voices import routes as voices
 from tenuto.features.webhooks import routes as webhooks
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]

@@ -7,17 +7,12 @@ from functools import partial
 from typing import Any
 
 from tenuto import failpoints
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers, json_answer, json_list
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_answer
 from tenuto.api.query import read_query, text
-from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.erasure import remove
-from tenuto.artifacts.operations import Opened
-from tenuto.blobs.blob import BLOCK_BYTES
-from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import (
     ArtifactUnavailable,
@@ -29,9 +24,14 @@ from tenuto.errors import (
     TenutoError,
     Unavailable,
 )
-from tenuto.jobs import audio_segments as preview
-from tenuto.jobs import erasure, read
-from tenuto.jobs.rows import Segment
+from tenuto.file import operations as artifacts
+from tenuto.file.blob import BLOCK_BYTES
+from tenuto.file.erasure import remove
+from tenuto.file.operations import Opened
+from tenuto.job import audio_segments as preview
+from tenuto.job import erasure, read
+from tenuto.job.rows import Segment
+from tenuto.kind.kinds import kinds
 from tenuto.logs import get_logger
 
 _RANGE = re.compile(rb"bytes=(\d*)-(\d*)\Z")

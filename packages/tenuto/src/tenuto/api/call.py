@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from tenuto.accounts import operations as accounts
-from tenuto.accounts.restrictions import Caller
+from tenuto.account import operations as accounts
+from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer
 from tenuto.api.body import ClientGone, read_body, stream_body
 from tenuto.api.errors import cause_of_503, error_answer, stated, status_of
@@ -27,9 +27,9 @@ from tenuto.errors import (
     TenutoError,
     Unavailable,
 )
+from tenuto.features.telemetry.spans import Submission
 from tenuto.ids import is_id
 from tenuto.logs import get_logger, request_log
-from tenuto.telemetry.spans import Submission
 
 T = TypeVar("T")
 PROBES = ("/livez", "/readyz")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
 from tenuto.api.service import Service
-from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
-from tenuto.metrics import Check
+from tenuto.features.telemetry.metrics import Check
+from tenuto.kind import operations as catalog
 
 STUCK_S = 20.0
 """An event loop that has not run for this long will not run again."""

@@ -7,21 +7,21 @@ from unicodedata import category
 from msgspec import Struct
 
 from tenuto import failpoints
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api import request_body
 from tenuto.api.answers import REPLAYED, Answer, json_answer
 from tenuto.api.body import refuse_declared_length
 from tenuto.api.call import Call
 from tenuto.api.uploads import check_quota
-from tenuto.artifacts import inputs
-from tenuto.artifacts.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, Input
-from tenuto.artifacts.uploads import admit_flac, bind_upload, find_upload, request_sha256
-from tenuto.blobs.blob import BlobRecord
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest, TenutoError, Unavailable, UnsupportedMediaType
+from tenuto.features.voices.rules import decode_name
+from tenuto.file import inputs
+from tenuto.file.blob import BlobRecord
+from tenuto.file.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, Input
+from tenuto.file.uploads import admit_flac, bind_upload, find_upload, request_sha256
 from tenuto.media.flac import FlacSummary
-from tenuto.voices.rules import decode_name
 
 NAME_HEADER = "X-Service-File-Name"
 MAX_NAME_CHARACTERS = 255

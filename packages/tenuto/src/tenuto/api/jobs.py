@@ -5,18 +5,19 @@ from collections.abc import Mapping
 from functools import partial
 
 from tenuto import failpoints, strict_json
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api import query, request_body, retry_after
 from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.call import Call
-from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.jobs import lifecycle, read, search, titles
-from tenuto.jobs.read import Operation
-from tenuto.jobs.search import Search
-from tenuto.jobs.states import ALL, FINAL
-from tenuto.jobs.submit import Request, submit_async
+from tenuto.features.history import search, titles
+from tenuto.features.history.search import Search
+from tenuto.job import lifecycle, read
+from tenuto.job.read import Operation
+from tenuto.job.states import ALL, FINAL
+from tenuto.job.submit import Request, submit_async
+from tenuto.kind.kinds import kinds
 
 MAX_WAIT_S = 30
 MAX_SEARCHED_CHARACTERS = 200

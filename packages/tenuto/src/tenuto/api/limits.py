@@ -1,7 +1,7 @@
 """Limits on what callers may use of one API process: connections, requests and threads.
 
 Counts are lost on restart and kept per process: these limits protect the service and are not quotas.
-Connections per address are in `http/shares.py`, uploads in `uploads.py`, waiting reads in
+Connections per address are in `features/http_guard/shares.py`, uploads in `uploads.py`, waiting reads in
 `long_polling.py`. Knows nothing of HTTP messages or the database.
 """
 

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from tenuto.db.database import Database, Listener, Transaction
 from tenuto.errors import Unavailable
-from tenuto.jobs import read
+from tenuto.job import read
 from tenuto.logs import get_logger, log_failure
 
 TOPIC = "changes"

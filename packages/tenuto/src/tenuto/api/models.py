@@ -5,12 +5,12 @@ from typing import Any
 from tenuto.api.answers import Answer, json_list
 from tenuto.api.call import Call
 from tenuto.api.service import Service
-from tenuto.billing.rules import cny
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.kinds import kinds
-from tenuto.catalog.rules import MILLION_TOKENS, Model
 from tenuto.db.database import Transaction
-from tenuto.engines.registry import engines_of
+from tenuto.host.registry import engines_of
+from tenuto.kind import operations as catalog
+from tenuto.kind.kinds import kinds
+from tenuto.kind.rules import MILLION_TOKENS, Model
+from tenuto.money.rules import cny
 
 SWITCHED_OFF = "switched off by the operator"
 CREATED = 1_763_683_200

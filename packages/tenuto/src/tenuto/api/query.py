@@ -10,8 +10,8 @@ from types import MappingProxyType
 
 from tenuto.api.call import Call
 from tenuto.errors import Fault, InvalidRequest
+from tenuto.features.history.titles import pattern_of
 from tenuto.ids import is_id
-from tenuto.jobs.titles import pattern_of
 
 Rule = Callable[[str], tuple[str, str] | None]
 

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from tenuto import strict_json
 from tenuto.api.call import Call
-from tenuto.bodies.fields import quoted
 from tenuto.errors import Fault, RateLimited, UnsupportedMediaType
+from tenuto.kind.fields import quoted
 
 SHA256_HEADER = "X-Service-Content-SHA256"
 IDEMPOTENCY_HEADER = "Idempotency-Key"

@@ -1,8 +1,8 @@
 """The `Retry-After` header: when the same request, or the next poll, is worth sending."""
 
 from tenuto.errors import TenutoError
-from tenuto.jobs.read import Operation
-from tenuto.jobs.states import QUEUED
+from tenuto.job.read import Operation
+from tenuto.job.states import QUEUED
 
 NEXT_IN_LANE = 4
 MAX_POLL_S = 10

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
-from tenuto.api.live_events import LiveEvents
 from tenuto.api.long_polling import LongPolls
-from tenuto.api.metrics import Metrics
-from tenuto.api.scratch import Scratch
 from tenuto.api.uploads import Uploads
-from tenuto.blobs.blob import BlobStore
-from tenuto.catalog.presence import Presence
-from tenuto.catalog.rules import Model
-from tenuto.chat.chats import Chats
 from tenuto.config import Settings
 from tenuto.db.database import Database
+from tenuto.features.chat.chats import Chats
+from tenuto.features.events.live_events import LiveEvents
+from tenuto.features.renditions.scratch import Scratch
+from tenuto.features.telemetry.api_metrics import Metrics
+from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
-from tenuto.jobs.read import Operation
-from tenuto.jobs.submit import SubmitContext
+from tenuto.job.read import Operation
+from tenuto.job.submit import SubmitContext
+from tenuto.kind.presence import Presence
+from tenuto.kind.rules import Model
 
 if TYPE_CHECKING:
-    from tenuto.telemetry.otlp import Telemetry
+    from tenuto.features.telemetry.otlp import Telemetry
 
 MAX_JOBS = 4096
 MAX_ANSWER_BYTES = 8 * 1024

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TypeVar
 
-from tenuto.artifacts import inputs
-from tenuto.blobs.blob import BlobStore
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import RateLimited, StorageFailed, Unavailable
+from tenuto.file import inputs
+from tenuto.file.blob import BlobStore
 
 T = TypeVar("T")
 

@@ -29,7 +29,7 @@ from tenuto.config.rules import no_setting
 from tenuto.config.settings import DECLARED, Settings
 from tenuto.config.storage import DIRECTORY, WHAT, is_location
 from tenuto.errors import SettingsInvalid
-from tenuto.telemetry.spans import is_installed
+from tenuto.features.telemetry.spans import is_installed
 
 __all__ = [
     "ADDED",
@@ -52,7 +52,7 @@ PREFIX = "TENUTO_"
 FOLDER = Path("tenuto-data")
 """The data folder of a command to which nothing names one."""
 ADDED = "models"
-"""The folder, in the data folder, with the tables of models that were added (`catalog.additions`)."""
+"""The folder, in the data folder, with the tables of models that were added (`features.models.additions`)."""
 
 
 _NAMED_ELSEWHERE = {one.named: name for name, one in DECLARED.items() if one.named is not None}

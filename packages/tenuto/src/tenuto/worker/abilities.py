@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from tenuto.catalog.kinds import slots
-from tenuto.catalog.rules import Model
 from tenuto.config import ModelSettings, Settings
-from tenuto.engines.registry import EngineEntry, engines_of
-from tenuto.hosts.process import WITHOUT_RAY, ray_driver
+from tenuto.host.process import WITHOUT_RAY, ray_driver
+from tenuto.host.registry import EngineEntry, engines_of
+from tenuto.kind.kinds import slots
+from tenuto.kind.rules import Model
 from tenuto.worker.engines import expected_mib, missing_here, missing_weights
 from tenuto_engine import processor
 

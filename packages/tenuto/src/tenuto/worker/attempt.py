@@ -11,14 +11,14 @@ from functools import partial
 from msgspec import Struct
 
 from tenuto import failpoints
-from tenuto.blobs.blob import BlobRecord
-from tenuto.blobs.reasons import reason
-from tenuto.catalog.kinds import kinds
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept, Unavailable, causes, is_of_the_machine
 from tenuto.features.kept_results.paid import LeftToOthers, PaidResult
 from tenuto.features.kept_results.results import KeptResult
-from tenuto.hosts.host import (
+from tenuto.features.telemetry import trace
+from tenuto.file.blob import BlobRecord
+from tenuto.file.reasons import reason
+from tenuto.host.host import (
     Cancelled,
     EngineFailed,
     HostDeadline,
@@ -27,10 +27,11 @@ from tenuto.hosts.host import (
     HostResult,
     OutcomeUnknown,
 )
-from tenuto.jobs import lifecycle, trace
-from tenuto.jobs.lifecycle import RecordedResult
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.states import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
+from tenuto.job import lifecycle
+from tenuto.job.lifecycle import RecordedResult
+from tenuto.job.queue import Claim
+from tenuto.job.states import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
+from tenuto.kind.kinds import kinds
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext

@@ -1,7 +1,7 @@
 """Engine calls on behalf of one attempt: each carries its deadline, its cancellation and its heartbeat.
 
 Knows hosts and the attempt but no kind of job: what an engine is asked for, and what its answer must be, is
-in the kinds' own folders (`tenuto.kinds`).
+in the kinds' own folders (`tenuto.features`).
 """
 
 import itertools
@@ -11,9 +11,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from tenuto import failpoints
-from tenuto.hosts.host import HostResult
-from tenuto.jobs.queue import Claim
-from tenuto.jobs.states import LEAST_DEADLINE_MS
+from tenuto.host.host import HostResult
+from tenuto.job.queue import Claim
+from tenuto.job.states import LEAST_DEADLINE_MS
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Watched

@@ -20,7 +20,7 @@ RESTART_MAX_S = 1.0
 NOT_STARTED_MAX_S = 10.0
 SETTLED_S = 2.0
 DATABASE_VARIABLE = "TENUTO_DATABASE"
-WORKER = (sys.executable, "-m", "tenuto.bootstrap")
+WORKER = (sys.executable, "-m", "tenuto.process")
 """The command of the worker."""
 NOT_STARTED = 75
 """The exit status of a child that could not start: EX_TEMPFAIL of sysexits.h."""

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from tenuto.blobs.blob import BlobStore
-from tenuto.catalog.rules import Model
 from tenuto.config import Settings
 from tenuto.db.database import Database
+from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
+from tenuto.kind.rules import Model
 
 if TYPE_CHECKING:
-    from tenuto.telemetry.otlp import Telemetry
+    from tenuto.features.telemetry.otlp import Telemetry
 
 FIRST_SETBACK_MS = 1_000
 LONGEST_SETBACK_MS = 60_000

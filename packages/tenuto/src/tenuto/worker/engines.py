@@ -15,17 +15,17 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.kinds import kinds
-from tenuto.catalog.rules import MAX_START_FAILURES, Model
-from tenuto.catalog.upstream_keys import read_key
 from tenuto.config import ModelSettings, Settings
-from tenuto.engines.registry import EngineEntry, engines_of, weights_of
 from tenuto.errors import Unavailable, is_of_the_machine
-from tenuto.hosts.child import ChildHost
-from tenuto.hosts.host import Cancellation, Cancelled, EngineSpec, HostDraining, HostNotReady
+from tenuto.features.models.cache import is_verified, location
+from tenuto.host.child import ChildHost
+from tenuto.host.host import Cancellation, Cancelled, EngineSpec, HostDraining, HostNotReady
+from tenuto.host.registry import EngineEntry, engines_of, weights_of
+from tenuto.kind import operations as catalog
+from tenuto.kind.kinds import kinds
+from tenuto.kind.rules import MAX_START_FAILURES, Model
+from tenuto.kind.upstream_keys import read_key
 from tenuto.logs import get_logger
-from tenuto.weights.cache import is_verified, location
 from tenuto.worker.context import Bell, WorkerContext
 from tenuto.worker.fair_lock import FairLock
 from tenuto.worker.heartbeat import Watched

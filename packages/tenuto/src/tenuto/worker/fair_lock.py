@@ -11,7 +11,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from tenuto.hosts.host import Cancellation, Cancelled
+from tenuto.host.host import Cancellation, Cancelled
 
 
 class _Waiter(Struct, frozen=True, eq=False):

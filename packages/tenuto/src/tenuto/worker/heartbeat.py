@@ -12,11 +12,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from tenuto import failpoints
-from tenuto.catalog import operations as catalog
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
-from tenuto.hosts.host import Cancellation
-from tenuto.jobs import lifecycle, queue
+from tenuto.host.host import Cancellation
+from tenuto.job import lifecycle, queue
+from tenuto.kind import operations as catalog
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
 

@@ -13,13 +13,14 @@ from collections.abc import Callable
 from functools import partial
 
 from tenuto import failpoints
-from tenuto.artifacts import operations as artifacts
-from tenuto.artifacts.erasure import Patience, remove
-from tenuto.artifacts.operations import ORPHAN_AGE_MS, SWEEP_BATCH
 from tenuto.errors import ArtifactUnavailable, Unavailable
-from tenuto.jobs import audit, erasure
-from tenuto.jobs.audit import Report, runs
-from tenuto.jobs.audit.check import Finding
+from tenuto.features.audit import audit, runs
+from tenuto.features.audit.audit import Report
+from tenuto.features.audit.check import Finding
+from tenuto.file import operations as artifacts
+from tenuto.file.erasure import Patience, remove
+from tenuto.file.operations import ORPHAN_AGE_MS, SWEEP_BATCH
+from tenuto.job import erasure
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
 

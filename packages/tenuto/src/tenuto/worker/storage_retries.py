@@ -11,10 +11,6 @@ from functools import partial
 from typing import TypeVar
 
 from tenuto import failpoints
-from tenuto.artifacts import operations as artifacts
-from tenuto.blobs.apart import Apart
-from tenuto.blobs.blob import BlobRecord
-from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
 from tenuto.errors import (
     ArtifactUnavailable,
@@ -27,7 +23,11 @@ from tenuto.errors import (
     Unavailable,
     is_of_the_machine,
 )
-from tenuto.hosts.host import Cancelled, EngineFailed
+from tenuto.file import operations as artifacts
+from tenuto.file.apart import Apart
+from tenuto.file.blob import BlobRecord
+from tenuto.file.reasons import reason
+from tenuto.host.host import Cancelled, EngineFailed
 from tenuto.logs import get_logger
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext

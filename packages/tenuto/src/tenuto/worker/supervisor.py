@@ -16,17 +16,18 @@ from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tenuto import failpoints, logs, metrics
-from tenuto.blobs.apart import Apart
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.kinds import slots
+from tenuto import failpoints, logs
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
+from tenuto.features.telemetry import metrics
 from tenuto.features.webhooks.sender import WebhookSender
-from tenuto.hosts.host import HostNotReady
-from tenuto.jobs import queue
-from tenuto.jobs.queue import Claim
+from tenuto.file.apart import Apart
+from tenuto.host.host import HostNotReady
+from tenuto.job import queue
+from tenuto.job.queue import Claim
+from tenuto.kind import operations as catalog
+from tenuto.kind.kinds import slots
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker import attempt, locks
 from tenuto.worker.abilities import Ability
@@ -37,8 +38,8 @@ from tenuto.worker.locks import LifeLock
 from tenuto.worker.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from tenuto.telemetry.otlp import Telemetry
-    from tenuto.worker.span_export import SpanExport
+    from tenuto.features.telemetry.otlp import Telemetry
+    from tenuto.features.telemetry.span_export import SpanExport
 
 STOP_S = 5.0
 WITHDRAW_AGAIN_S = 0.5
@@ -409,7 +410,7 @@ class EnginesCollector(Collector):
 
 def _span_export(context: WorkerContext, telemetry: "Telemetry") -> "SpanExport":
     # It imports OpenTelemetry, which need not be installed.
-    from tenuto.worker.span_export import SpanExport
+    from tenuto.features.telemetry.span_export import SpanExport
 
     return SpanExport(context, telemetry)
 

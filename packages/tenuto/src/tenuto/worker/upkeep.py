@@ -13,13 +13,6 @@ from functools import partial
 from msgspec import Struct
 
 from tenuto import failpoints
-from tenuto.artifacts import backups
-from tenuto.artifacts import operations as artifacts
-from tenuto.billing import calls
-from tenuto.blobs.apart import Apart
-from tenuto.catalog import operations as catalog
-from tenuto.catalog.kinds import kinds
-from tenuto.catalog.presence import Presence
 from tenuto.db.database import Transaction
 from tenuto.errors import (
     ArtifactUnavailable,
@@ -30,11 +23,19 @@ from tenuto.errors import (
     causes,
     is_of_the_machine,
 )
+from tenuto.features.backup import backups
+from tenuto.features.chat import priced_calls as calls
 from tenuto.features.kept_results.paid import KeptResults
-from tenuto.hosts.host import HostNotReady
-from tenuto.jobs import chunks, lifecycle, live_text, queue
-from tenuto.jobs.rows import OpenAttempt
-from tenuto.jobs.states import UNFORESEEN, UNSETTLED
+from tenuto.features.recognition import live_text
+from tenuto.file import operations as artifacts
+from tenuto.file.apart import Apart
+from tenuto.host.host import HostNotReady
+from tenuto.job import chunks, lifecycle, queue
+from tenuto.job.rows import OpenAttempt
+from tenuto.job.states import UNFORESEEN, UNSETTLED
+from tenuto.kind import operations as catalog
+from tenuto.kind.kinds import kinds
+from tenuto.kind.presence import Presence
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker import locks
 from tenuto.worker.context import Bell, WorkerContext

@@ -12,9 +12,6 @@ from typing import Any
 
 import msgspec
 
-from tenuto.artifacts.pairing import known_id
-from tenuto.blobs.blob import NEWEST, BlobStore
-from tenuto.blobs.opening import open_store
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.database import Database, Transaction
@@ -22,7 +19,10 @@ from tenuto.db.generation import Copy, Outdated
 from tenuto.db.migrations import migrate, pending, shipped
 from tenuto.db.opening import open_database
 from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError, Unavailable
+from tenuto.features.backup.pairing import known_id
 from tenuto.features.copies import store
+from tenuto.file.blob import NEWEST, BlobStore
+from tenuto.file.opening import open_store
 
 PATIENCE_S = 5.0
 """How long a start waits for the store, if there is only one database that it could mean."""

@@ -9,15 +9,15 @@ import os
 import time
 from pathlib import Path
 
-from tenuto.blobs.apart import Apart
-from tenuto.blobs.reasons import reason
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed, StoreUnreachable, TenutoError, Unavailable, causes
 from tenuto.features.kept_results import results
 from tenuto.features.kept_results.results import MAX_BYTES, KeptResult
-from tenuto.jobs import lifecycle
-from tenuto.jobs.lifecycle import RecordedResult
-from tenuto.jobs.states import UNFORESEEN
+from tenuto.file.apart import Apart
+from tenuto.file.reasons import reason
+from tenuto.job import lifecycle
+from tenuto.job.lifecycle import RecordedResult
+from tenuto.job.states import UNFORESEEN
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext

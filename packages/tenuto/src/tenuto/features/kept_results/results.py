@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from tenuto.db.database import Transaction
-from tenuto.jobs import lifecycle
+from tenuto.job import lifecycle
 
 MAX_BYTES = 32 << 20
 """Speech of eleven minutes; a longer result is kept in a file."""

@@ -17,19 +17,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tenuto import strict_json
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.addresses import NONE
 from tenuto.api import cors
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
-from tenuto.api.chat import answered_while_there
 from tenuto.api.errors import error_body, status_of
-from tenuto.api.openai.recordings import Unreadable, decode, decoded_if_admitted, scratch_file
 from tenuto.api.request_body import MAX_VALUES, beside_large
 from tenuto.api.service import Service
-from tenuto.artifacts.uploads import record_of
 from tenuto.errors import Forbidden, InvalidRequest, RateLimited, TenutoError
-from tenuto.jobs.submit import Request
+from tenuto.features.chat.routes import answered_while_there
+from tenuto.features.openai.recordings import Unreadable, decode, decoded_if_admitted, scratch_file
+from tenuto.file.uploads import record_of
+from tenuto.job.submit import Request
 
 PATH = "/mcp"
 SMALL_BODY_BYTES = 256 * 1024

@@ -13,18 +13,18 @@ from typing import Any
 
 import msgspec
 
-from tenuto.accounts.restrictions import Caller
-from tenuto.billing.rules import cny
+from tenuto.account.caller import Caller
 from tenuto.db.damaged_text import decoded_json
 from tenuto.db.database import Transaction, Value
 from tenuto.errors import Fault, InvalidRequest, NotFound
+from tenuto.features.events import feed
+from tenuto.features.events.feed import EventInOrder, Position
 from tenuto.features.webhooks import rules, store
 from tenuto.features.webhooks.rows import DeliveryRow, DueRow, WebhookRow
 from tenuto.features.webhooks.sending import Answer
 from tenuto.ids import Ids
-from tenuto.jobs import feed
-from tenuto.jobs.feed import EventInOrder, Position
 from tenuto.logs import get_logger
+from tenuto.money.rules import cny
 
 _TYPES = {name: f"job.{name}" for name in ("succeeded", "failed", "cancelled", "recovery_required")}
 RETENTION_MS = 30 * 24 * 3_600_000

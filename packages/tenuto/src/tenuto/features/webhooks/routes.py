@@ -10,17 +10,17 @@ from typing import Any
 from msgspec.structs import asdict
 
 from tenuto import strict_json
-from tenuto.accounts.restrictions import Caller
+from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call
 from tenuto.api.request_body import require_json
-from tenuto.bodies.fields import Boolean, Choice, Field, Text, Texts, read_fields, wrong_type
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidRequest
 from tenuto.features.webhooks import operations as webhooks
 from tenuto.features.webhooks import rules
+from tenuto.kind.fields import Boolean, Choice, Field, Text, Texts, read_fields, wrong_type
 
 _URL = Text(rules.MAX_URL_CHARACTERS, "characters")
 _EVENTS = Texts(len(rules.EVENTS), Text(40, "characters"))

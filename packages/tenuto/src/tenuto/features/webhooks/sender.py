@@ -5,13 +5,13 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
 
-from tenuto.billing.rules import parse_cny
 from tenuto.db.database import Listener
 from tenuto.errors import Unavailable
+from tenuto.features.events.feed import Position
 from tenuto.features.webhooks import operations as webhooks
 from tenuto.features.webhooks.senders import CLOSE_S, SENDERS_OF_ACCOUNT, TOPIC, Senders
-from tenuto.jobs.feed import Position
 from tenuto.logs import get_logger, log_failure
+from tenuto.money.rules import parse_cny
 from tenuto.worker.context import WorkerContext
 
 POLL_S = 1.0

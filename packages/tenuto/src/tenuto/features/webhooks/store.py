@@ -6,8 +6,8 @@ from msgspec.structs import asdict
 
 from tenuto.db import records
 from tenuto.db.database import Deferred, Transaction, Value
+from tenuto.features.events.feed import Position
 from tenuto.features.webhooks.rows import DeliveryRow, DueRow, SenderRow, WatchedBalance, WebhookRow
-from tenuto.jobs.feed import Position
 
 _WEBHOOK = records.columns(WebhookRow, "w")
 _DELIVERY = records.columns(DeliveryRow, "d")

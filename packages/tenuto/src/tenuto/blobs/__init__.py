@@ -1,1 +1,0 @@
-"""Blobs: bytes under an id that is used for one write, verified on every read."""

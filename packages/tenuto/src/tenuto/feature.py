@@ -1,0 +1,83 @@
+"""What a feature is, and which features there are.
+
+A feature is a folder of `tenuto.features` with a module `feature`, whose `FEATURE` says what it adds to the
+core; other packages register theirs under the entry point group `tenuto.features`. The core finds them by
+name and imports none. Every part is named, not imported (`module:name`), so that a process loads only what it
+runs: a command loads no routes, a worker no HTTP.
+"""
+
+import functools
+import importlib
+import pkgutil
+import sys
+from collections.abc import Mapping
+from graphlib import TopologicalSorter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tenuto_client.commands import Command
+
+GROUP = "tenuto.features"
+"""Our own folder of features, and the entry point group under which other packages register theirs."""
+
+
+class Feature(NamedTuple):
+    """What a feature adds. A part is `module:name`, from the feature's own folder if it begins with a dot."""
+
+    name: str
+    needs: tuple[str, ...] = ()
+    """The features that it imports."""
+    kind: str = ""
+    """A kind of job: a `kind.kinds.Kind`."""
+    routes: str = ""
+    """By path and method, what answers: a mapping as `api.app.ROUTES`."""
+    commands: Mapping[str, Command] = {}
+    """By their words, such as `admin audit`: commands of `tenuto`."""
+    package: str = ""
+    """Where parts that begin with a dot are."""
+
+    def part(self, reference: str) -> Any:
+        """What a reference names; it is imported now."""
+        module, _, name = reference.partition(":")
+        return getattr(importlib.import_module(module, self.package or f"{GROUP}.{self.name}"), name)
+
+
+@functools.cache
+def features() -> Mapping[str, Feature]:
+    """All features by name, each after those that it needs.
+
+    Raises ImportError if two have one name, if one needs another that is not there, or if they form a circle.
+    """
+    found: dict[str, Feature] = {}
+    for feature in (*_own(), *_installed()):
+        if feature.name in found:
+            raise ImportError(f"two features are called {feature.name}; uninstall one")
+        found[feature.name] = feature
+    for feature in found.values():
+        if missing := set(feature.needs) - found.keys():
+            raise ImportError(f"the feature {feature.name} needs {min(missing)}, which is not there")
+    order = TopologicalSorter({name: feature.needs for name, feature in found.items()}).static_order()
+    return {name: found[name] for name in order}
+
+
+def _own() -> list[Feature]:
+    """The folders of `tenuto.features`; a missing folder means none."""
+    try:
+        folder = importlib.import_module(GROUP).__path__
+    except ModuleNotFoundError:
+        return []
+    return [
+        importlib.import_module(f"{GROUP}.{name}.feature").FEATURE
+        for name in sorted(module.name for module in pkgutil.iter_modules(folder))
+    ]
+
+
+def _installed() -> list[Feature]:
+    """Those of other packages. What looks them up takes as long to import as a whole command, so it is
+    imported only where one is installed."""
+    files = (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt"))
+    if not any(GROUP.encode() in file.read_bytes() for file in files):
+        return []
+    from importlib.metadata import entry_points
+
+    return [point.load() for point in entry_points(group=GROUP)]

@@ -1,0 +1,1 @@
+"""The audit: ledger, jobs, contents and stored bytes agree."""

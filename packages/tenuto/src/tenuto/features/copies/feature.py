@@ -1,0 +1,16 @@
+"""What copies adds to the core."""
+
+from tenuto.feature import Feature
+from tenuto_client.commands import Command
+
+FEATURE = Feature(
+    name="copies",
+    needs=("backup",),
+    commands={
+        "admin database": Command(
+            "Accept a database that was restored or moved as the one in use.",
+            "tenuto.features.copies.commands",
+            after="migrate",
+        ),
+    },
+)

@@ -1,0 +1,1 @@
+"""What happens to an account's jobs, as a feed that callers read, wait for or receive live."""

@@ -1,0 +1,8 @@
+"""What events adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="events",
+    needs=("backup", "chat"),
+)

@@ -1,0 +1,1 @@
+"""Evidence: everything that is recorded about one job."""

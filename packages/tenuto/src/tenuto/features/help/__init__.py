@@ -1,0 +1,1 @@
+"""Help for who runs the service: doctor, uninstall, examples, texts in Chinese, the local login."""

@@ -1,0 +1,7 @@
+"""What http_guard adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="http_guard",
+)

@@ -1,0 +1,1 @@
+"""Images: a prompt becomes a PNG."""

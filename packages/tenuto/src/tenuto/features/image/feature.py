@@ -1,0 +1,8 @@
+"""What image adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="image",
+    kind=".kind:KIND",
+)

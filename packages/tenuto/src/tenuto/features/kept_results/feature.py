@@ -1,0 +1,7 @@
+"""What kept_results adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="kept_results",
+)

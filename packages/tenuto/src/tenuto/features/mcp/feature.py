@@ -1,0 +1,8 @@
+"""What mcp adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="mcp",
+    needs=("chat", "openai"),
+)

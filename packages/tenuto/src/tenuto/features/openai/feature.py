@@ -1,0 +1,8 @@
+"""What openai adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="openai",
+    needs=("chat", "recognition", "renditions", "voices"),
+)

@@ -1,0 +1,1 @@
+"""Recognition: a recording becomes a transcript."""

@@ -1,0 +1,1 @@
+"""Renditions: stored results in other formats."""

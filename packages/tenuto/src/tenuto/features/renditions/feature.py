@@ -1,0 +1,7 @@
+"""What renditions adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="renditions",
+)

@@ -1,0 +1,1 @@
+"""Bytes in an S3-compatible store."""

@@ -1,0 +1,7 @@
+"""What s3 adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="s3",
+)

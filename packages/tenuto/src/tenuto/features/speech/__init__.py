@@ -1,0 +1,1 @@
+"""Speech: a text, and perhaps voices, become a WAV."""

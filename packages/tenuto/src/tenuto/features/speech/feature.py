@@ -1,0 +1,9 @@
+"""What speech adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="speech",
+    needs=("voices",),
+    kind=".kind:KIND",
+)

@@ -1,0 +1,8 @@
+"""What studio adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="studio",
+    needs=("evidence", "history", "models"),
+)

@@ -1,0 +1,8 @@
+"""What telemetry adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="telemetry",
+    needs=("audit", "events"),
+)

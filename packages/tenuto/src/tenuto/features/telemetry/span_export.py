@@ -1,0 +1,91 @@
+"""The thread that turns events into spans and sends them, in one of all workers that share a database."""
+
+import threading
+import time
+
+from tenuto.errors import Unavailable
+from tenuto.features.telemetry import trace
+from tenuto.features.telemetry.otlp import Telemetry
+from tenuto.logs import get_logger, log_failure
+from tenuto.worker.context import WorkerContext
+
+POLL_S = 1.0
+BEAT_S = 5.0
+SILENCE_S = 60.0
+"""Longer than a request to a collector that does not answer."""
+FIRST_PAUSE_S = 2.0
+LONGEST_PAUSE_S = 30.0
+LATEST_MS = 3_600_000
+"""If the next event is older, all so far are skipped: a collector that was long away gets only new ones."""
+
+_log = get_logger("tenuto.worker")
+
+
+class SpanExport:
+    """Chosen like the sender of webhooks: once the beat of the last one has stood still for `SILENCE_S`.
+
+    Two at once do no harm, since both give a span the same ids. While the collector accepts nothing, events
+    wait in the database, and nothing waits in memory.
+    """
+
+    def __init__(self, context: WorkerContext, telemetry: Telemetry) -> None:
+        self._context, self._telemetry = context, telemetry
+        self._seen: tuple[str, int] = ("", -1)
+        self._seen_since = float("-inf")
+        self._beat_at = float("-inf")
+        self._pause_s = 0.0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spans", daemon=True)
+
+    def start(self) -> None:
+        """Call before anything is claimed: a database's first export begins with what happens from now on."""
+        self._context.database.write(trace.observe)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Spans of events are left to the next exporter; those measured here have two seconds to be sent."""
+        self._stopping.set()
+        self._telemetry.stop()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self._pause_s or POLL_S):
+            try:
+                while self._is_exporter() and self._export() and not self._stopping.is_set():
+                    continue
+            except Unavailable:
+                continue
+            except Exception as error:
+                log_failure(_log, "telemetry.failed", error)
+
+    def _is_exporter(self) -> bool:
+        """Whether it is this process's turn; a beat every few seconds shows that it is alive."""
+        database, now, me = self._context.database, time.monotonic(), self._context.worker_id
+        if self._seen[0] == me and now - self._beat_at < BEAT_S:
+            return True
+        holder, beat = database.write(trace.observe)
+        if (holder, beat) != self._seen:
+            self._seen, self._seen_since = (holder, beat), now
+        if holder not in ("", me) and now - self._seen_since < SILENCE_S:
+            return False
+        if not database.write(lambda tx: trace.hold(tx, me, before=holder, beat=beat)):
+            return False
+        self._seen, self._beat_at = (me, beat + 1), now
+        return True
+
+    def _export(self) -> bool:
+        """Send the spans of a page of events; returns whether there may be more to send."""
+        database, me = self._context.database, self._context.worker_id
+        events = database.read(trace.next_events)
+        if not events:
+            return False
+        if events[0].at < self._context.clock() - LATEST_MS:
+            _log.warning("telemetry.skipped", older_than_s=LATEST_MS // 1000)
+            database.write(lambda tx: trace.skip(tx, me))
+            return False
+        if not self._telemetry.export([span for event in events for span in trace.spans_of(event)]):
+            self._pause_s = min(max(2 * self._pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+            return False
+        self._pause_s = 0.0
+        mark = events[-1].mark
+        database.write(lambda tx: trace.stand(tx, me, mark))
+        return len(events) == trace.PAGE

@@ -1,0 +1,15 @@
+"""What voices adds to the core."""
+
+from tenuto.feature import Feature
+from tenuto_client.commands import Command
+
+FEATURE = Feature(
+    name="voices",
+    commands={
+        "admin voices": Command(
+            "List all voices, and import voices for every account.",
+            "tenuto.features.voices.commands",
+            after="adapters",
+        ),
+    },
+)

@@ -1,0 +1,8 @@
+"""What webhooks adds to the core."""
+
+from tenuto.feature import Feature
+
+FEATURE = Feature(
+    name="webhooks",
+    needs=("events",),
+)

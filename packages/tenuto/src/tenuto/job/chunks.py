@@ -1,0 +1,44 @@
+"""Finished chunks of a job that is run in chunks. Later attempts reuse them, so a crash loses at most one.
+
+Every write is fenced: only the attempt that the job names adds a chunk. Its kind interprets the transcript.
+"""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from tenuto.db.database import Transaction
+from tenuto.errors import Stale
+from tenuto.job import attempt_store
+from tenuto.job.rows import ChunkKey
+from tenuto.job.states import RUNNING
+
+
+def add(tx: Transaction, attempt_id: str, key: ChunkKey, transcript: dict[str, Any], *, now_ms: int) -> None:
+    """Store a finished chunk. Stale: the attempt is no longer the job's."""
+    attempt = attempt_store.locked_attempt(tx, attempt_id)
+    if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING:
+        raise Stale
+    attempt_store.add_chunk(
+        tx,
+        key,
+        job_id=attempt.job_id,
+        attempt_id=attempt_id,
+        transcript=json.dumps(transcript, ensure_ascii=False, separators=(",", ":")),
+        now_ms=now_ms,
+    )
+
+
+def finished(tx: Transaction, job_id: str) -> dict[ChunkKey, dict[str, Any]]:
+    """The intact chunks of this attempt and of earlier ones; damaged ones have to be redone."""
+    chunks = {}
+    for key, transcript in attempt_store.chunks(tx, job_id):
+        with suppress(ValueError):
+            transcript.encode()
+            chunks[key] = json.loads(transcript)
+    return chunks
+
+
+def forget_final(tx: Transaction) -> int:
+    """Remove the chunks of jobs that are final: their results contain all that is kept."""
+    return attempt_store.remove_final_chunks(tx)

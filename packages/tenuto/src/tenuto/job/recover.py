@@ -1,0 +1,241 @@
+"""What a named operator can do with jobs in recovery_required: list, evidence, complete, requeue, void.
+
+Nothing here happens automatically: such a job's paid call may or may not have been made. Who decided, and
+why, is recorded in the event log and in the ledger; callers see that an operator decided, but no name.
+"""
+
+import json
+
+from msgspec import structs
+from msgspec.structs import replace
+
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, PriceInvalid, StoreUnreachable
+from tenuto.features.evidence.evidence import (
+    Evidence,
+    attempt_evidence,
+    chunk_evidence,
+    event_evidence,
+    exits_of,
+    job_evidence,
+    money_evidence,
+)
+from tenuto.features.history.ledger_reads import lines_of_job
+from tenuto.file import operations as artifacts
+from tenuto.file.blob import BlobRecord, BlobStore, check_whole
+from tenuto.ids import Ids
+from tenuto.job import attempt_store, lifecycle, read_store, store
+from tenuto.job.lifecycle import RecordedResult
+from tenuto.job.rows import JobRow, WaitingJob
+from tenuto.job.states import CANCELLED, FAILED, RECOVERY_REQUIRED, Decision, is_overdue
+from tenuto.kind.kinds import SuppliedResult, kinds
+from tenuto.money import operations as billing
+
+INTACT, DAMAGED, MISSING = "intact", "damaged", "missing"
+_UNKNOWN = "the outcome of the engine's call stayed unknown"
+_WHY = {
+    "unreadable": "the job's record cannot be read",
+    "unsettled": "the result could not be settled",
+    "unforeseen": "the service could not run the job",
+}
+"""What the caller of a job that the operator voided reads, by the reason why it waited."""
+
+
+def waiting(tx: Transaction) -> list[WaitingJob]:
+    """Jobs that wait for an operator, oldest first."""
+    return store.in_recovery(tx)
+
+
+def evidence(tx: Transaction, job_id: str, *, now_ms: int) -> Evidence:
+    """All that is recorded about a job, and what each exit would do. OperatorError: there is no such job."""
+    job_and_more = read_store.whole_job(tx, job_id)
+    if job_and_more is None:
+        raise OperatorError(
+            f"there is no job {job_id!r}; `tenuto admin recover list` shows the jobs that wait"
+        )
+    job, beside = job_and_more
+    attempts = read_store.attempts(tx, job_id)
+    return Evidence(
+        job=job_evidence(job, beside),
+        money=money_evidence(job, beside, lines_of_job(tx, job_id)),
+        attempts=[attempt_evidence(attempt, more) for attempt, more in attempts],
+        segments=read_store.segments_by_attempt(tx, job_id),
+        parts=[chunk_evidence(row) for row in read_store.chunks(tx, job_id)],
+        events=[event_evidence(row) for row in read_store.events(tx, job_id)],
+        exits=exits_of(job, [attempt for attempt, _ in attempts], now_ms),
+    )
+
+
+def examine(database: Database, blobs: BlobStore, job_id: str, *, now_ms: int) -> Evidence:
+    """The evidence, with every recorded result read to see whether it is intact, damaged or missing."""
+    known = database.read(lambda tx: evidence(tx, job_id, now_ms=now_ms))
+    blob_records = database.read(lambda tx: _recorded(tx, job_id))
+    attempts = []
+    for attempt in known.attempts:
+        result = attempt.result
+        if result is not None:
+            result = structs.replace(result, bytes=_condition(blobs, blob_records.get(attempt.id)))
+        attempts.append(structs.replace(attempt, result=result))
+    return structs.replace(known, attempts=attempts)
+
+
+def check_recorded(database: Database, blobs: BlobStore, job_id: str) -> None:
+    """Before `complete` without a file: OperatorError unless the recorded bytes, if any, are intact."""
+    attempt_id = database.read(lambda tx: evidence(tx, job_id, now_ms=0)).job.attempt_id
+    record = database.read(lambda tx: _recorded(tx, job_id)).get(attempt_id or "")
+    if record is not None and (condition := _condition(blobs, record)) != INTACT:
+        raise OperatorError(
+            f"the recorded result of {job_id} is {condition};"
+            f" bring one: tenuto admin recover complete {job_id} --file FILE"
+        )
+
+
+def fit(tx: Transaction, job_id: str, content: bytes) -> SuppliedResult:
+    """The bytes as a result of this waiting job. Raises OperatorError if they can't be one."""
+    job = _waits(store.locked(tx, job_id), job_id)
+    kind = kinds().get(job.kind)
+    if kind is None:
+        raise OperatorError(
+            f"the job's record is damaged: there are no jobs of the kind {job.kind!r}; void it"
+        )
+    try:
+        supplied = kind.read_result(content, json.loads(job.parameters))
+    except (ValueError, TypeError, KeyError) as error:
+        raise OperatorError("the job's record is damaged: its parameters cannot be read; void it") from error
+    return replace(supplied, metadata=supplied.metadata | {"brought_by": "operator"})
+
+
+def complete(
+    tx: Transaction, ids: Ids, job_id: str, result: RecordedResult | None, *, by: Decision, now_ms: int
+) -> None:
+    """The call did succeed: finish with the bytes that the operator supplies, or with the recorded result,
+    whose bytes the caller has checked with `check_recorded`.
+    """
+    if _is_done(tx, job_id, by, "settle", "completed"):
+        return
+    attempt_id = _in_recovery(tx, job_id, now_ms).attempt_id
+    if attempt_id is None:
+        raise OperatorError(f"the record of {job_id} is damaged: it names no attempt; void it")
+    if result is not None:
+        lifecycle.record_result(tx, attempt_id, result, now_ms=now_ms)
+    elif store.reopen_attempt(tx, attempt_id) == 0:
+        raise OperatorError(
+            f"{job_id} has no recorded result; bring one: tenuto admin recover complete {job_id} --file FILE"
+        )
+    try:
+        lifecycle.succeed(tx, ids, attempt_id, now_ms=now_ms, by=by)
+    except PriceInvalid as error:
+        raise OperatorError(f"{job_id} cannot be charged for: {error.message}; void it") from error
+
+
+def requeue(tx: Transaction, ids: Ids, job_id: str, *, by: Decision, now_ms: int) -> None:
+    """Run it again, although the first call may have been paid for. The hold stays as it is."""
+    if _is_done(tx, job_id, by, "adjust", "requeued"):
+        return
+    job = _in_recovery(tx, job_id, now_ms)
+    if is_overdue(job.deadline_at, now_ms):
+        raise OperatorError(
+            f"the deadline of {job_id} has passed, so it would only fail: complete or void it"
+        )
+    store.remove_kept_result(tx, job_id)
+    sequence = store.requeue_recovery(tx, job_id)
+    assert sequence is not None, "the row is locked"
+    store.add_event(
+        tx,
+        job_id,
+        sequence,
+        "requeued",
+        now_ms=now_ms,
+        detail="requeued by the operator",
+        by=by,
+    )
+    billing.remark(
+        tx,
+        by.entry_id or ids.new("entry"),
+        account_id=job.account_id,
+        job_id=job_id,
+        note=by.as_note("requeued"),
+        now_ms=now_ms,
+    )
+
+
+def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, by: Decision, now_ms: int) -> None:
+    """Give it up: failed (or cancelled, when the caller asked for that), the hold voided."""
+    if _is_done(tx, job_id, by, "void", "voided"):
+        return
+    job = _in_recovery(tx, job_id, now_ms)
+    state = CANCELLED if cancel else FAILED
+    sequence = store.end_recovery(
+        tx,
+        job_id,
+        state,
+        error_code=None if cancel else "engine_failed",
+        error_message=None if cancel else f"{_WHY.get(job.error_code or '', _UNKNOWN)}; nothing is charged",
+        now_ms=now_ms,
+    )
+    assert sequence is not None, "the row is locked"
+    billing.void(tx, ids, job_id=job.id, note=by.as_note("voided"), entry_id=by.entry_id, now_ms=now_ms)
+    artifacts.condemn_recordings(tx, job_id, now_ms=now_ms)
+    store.remove_kept_result(tx, job_id)
+    store.add_event(tx, job_id, sequence, state, now_ms=now_ms, detail="voided by the operator", by=by)
+
+
+def _is_done(tx: Transaction, job_id: str, by: Decision, type_: str, done: str) -> bool:
+    """Whether this decision was already carried out, by a request whose response was lost: a job that it
+    requeued, and that waits again since, is not requeued a second time.
+    """
+    store.locked(tx, job_id)
+    return by.entry_id is not None and billing.is_decided(
+        tx, by.entry_id, type_=type_, job_id=job_id, note=by.as_note(done)
+    )
+
+
+def _in_recovery(tx: Transaction, job_id: str, now_ms: int) -> JobRow:
+    """The job, with its attempt ended, so that nothing else settles a result that it recorded late."""
+    job = _waits(store.locked(tx, job_id), job_id)
+    if job.attempt_id is not None:
+        attempt_store.end_attempt(tx, job.attempt_id, "unknown", now_ms=now_ms)
+    return job
+
+
+def _waits(job: JobRow | None, job_id: str) -> JobRow:
+    if job is None:
+        raise OperatorError(
+            f"there is no job {job_id!r}; `tenuto admin recover list` shows the jobs that wait"
+        )
+    if job.state != RECOVERY_REQUIRED:
+        raise OperatorError(
+            f"{job_id} is {job.state} and does not wait for recovery;"
+            " `tenuto admin recover list` shows the jobs that do"
+        )
+    return job
+
+
+def _recorded(tx: Transaction, job_id: str) -> dict[str, BlobRecord]:
+    """The bytes that the job's attempts have recorded, by attempt."""
+    blob_records = {}
+    for attempt, blob in read_store.attempts(tx, job_id):
+        if attempt.blob_id is not None and blob.sha256 is not None and blob.condemned_at is None:
+            assert blob.size_bytes is not None and blob.block_crcs is not None, "a blob's row is whole"
+            blob_records[attempt.id] = BlobRecord(
+                attempt.blob_id, blob.size_bytes, blob.sha256, blob.block_crcs
+            )
+    return blob_records
+
+
+def _condition(blobs: BlobStore, record: BlobRecord | None) -> str:
+    """Whether the stored bytes are those recorded, by size, block checksums and SHA-256.
+
+    Raises StoreUnreachable when that cannot be determined.
+    """
+    try:
+        if record is None:
+            return MISSING
+        check_whole(blobs, record)
+    except StoreUnreachable:
+        raise
+    except ArtifactUnavailable:
+        return MISSING
+    except CorruptBlob:
+        return DAMAGED
+    return INTACT

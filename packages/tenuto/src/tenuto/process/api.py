@@ -1,0 +1,352 @@
+"""An API process: alone (`tenuto api`), as a `serve` with a worker as its child, or as one of several."""
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from tenuto.addresses import networks
+from tenuto.config import Settings
+from tenuto.db.database import Database
+from tenuto.errors import Unavailable
+from tenuto.features.copies.record import begin
+from tenuto.host.registry import engines_of
+from tenuto.ids import Ids
+from tenuto.kind import operations as workers
+from tenuto.kind import rules as catalog
+from tenuto.kind.presence import AWAY_S, OBSERVE_S, Presence
+from tenuto.process import local_services
+from tenuto.process.opening import MIGRATIONS_PATIENCE_S, install_voices, is_first_run, open_records
+from tenuto.process.runtime import (
+    CLOSE_S,
+    Say,
+    arm_failpoints,
+    clock,
+    end_within,
+    keep_private,
+    log,
+    start_telemetry,
+    stop_signals,
+)
+from tenuto.process.store_watch import StoreWatch, open_beside
+
+if TYPE_CHECKING:
+    from tenuto.api.limits import HttpLimits
+    from tenuto.api.service import Service
+    from tenuto.features.chat.chats import Chats
+    from tenuto.features.http_guard.server import Server
+    from tenuto.features.studio.studio import Studio
+    from tenuto.worker.child import Child
+    from tenuto.worker.locks import FolderLock
+
+BLOB_READERS = 8
+# One at a time per account, so that no account's reports hold up another's.
+REPORT_READERS = 2
+PARSERS = 2
+RENDERERS = 2
+DECODERS = 2
+FLUSH_S = 30.0
+NO_ENGINES = (
+    "No engine is installed, so there is no model: pip install 'tenuto[cpu]' brings those for a processor."
+)
+
+
+def run_api(settings: Settings, say: Say) -> None:
+    """Serve the API until a stop signal."""
+    keep_private()
+    arm_failpoints()
+    serve_api(settings, say)
+
+
+class Sibling(Struct, frozen=True):
+    """What `serve` passes to each of several API processes."""
+
+    listening: int
+    """The descriptor of the socket on which all of them accept."""
+    parent: int
+    """The process id of the `serve`."""
+    on_ready: Callable[[int], None]
+    """Called once it accepts, with the loopback port where it answers `/metrics`; 0: nowhere."""
+
+
+def serve_api(
+    settings: Settings,
+    say: Say,
+    *,
+    child: "Child | None" = None,
+    lock: "FolderLock | None" = None,
+    sibling: Sibling | None = None,
+) -> None:
+    """The same, with the worker and the lock of a `serve`, if there are any, or as one of its API
+    processes."""
+    from tenuto.api import health
+    from tenuto.features.copies.waiting import answering
+    from tenuto.features.http_guard import server
+    from tenuto.features.studio.studio import make_studio
+    from tenuto.features.telemetry import api_metrics as metrics
+
+    def on_ready(addresses: list[Any]) -> None:
+        # Not a daemon: Python would kill it at exit, which aborts the process if the thread is in C++ code.
+        threading.Thread(target=_load_libraries, args=(ends,), name="libraries").start()
+        if sibling is not None:
+            sibling.on_ready(metrics_port)
+        else:
+            announce(settings, database, address_of(addresses), say, lock)
+
+    def on_stop() -> None:
+        # The worker stops with us: it claims nothing while our last requests are answered.
+        end_s = service.http.grace_s + CLOSE_S
+        if child is not None:
+            child.ask_to_stop()
+            end_s += child.stop_s
+        end_within(end_s)
+        service.long_polls.stop()
+        service.live_events.stop()
+        service.chats.stop()
+
+    database = open_records(
+        settings,
+        patience_s=MIGRATIONS_PATIENCE_S,
+        waiting=nullcontext if sibling else partial(answering, settings, Ids(clock)),
+    )
+    is_serve = child is not None or sibling is not None
+    service = build_service(settings, database, needs_worker=is_serve)
+    # A fault that ends one of several API processes for good ends the whole service.
+    ends = os.getpid() if sibling is None else sibling.parent
+    store_watch = StoreWatch(settings, database, service.blobs, ends)
+    begin(database)
+    store_watch.await_store()
+    install_voices(database, service.blobs)
+    studio = make_studio(settings)
+    stopping = threading.Event()
+    _observe_once(service)
+    try:
+        http = _make_server(service, studio, on_ready, None if sibling is None else sibling.listening)
+        threading.Thread(target=_flush_use, args=(service, studio, stopping), daemon=True).start()
+        threading.Thread(target=_observe_workers, args=(service, stopping), daemon=True).start()
+        store_watch.start()
+        probes = health.probes(service, swept_at=lambda: http.swept_at, is_stopping=lambda: http.should_exit)
+        metrics_port = metrics.expose(service, probes, is_sibling=sibling is not None)
+        server.run(http, stop_signals(), on_stop=on_stop)
+    finally:
+        stopping.set()
+        store_watch.stop()
+        _close(service, studio)
+
+
+def build_service(settings: Settings, database: Database, *, needs_worker: bool) -> "Service":
+    """Build the parts of an API process."""
+    from tenuto.api.limits import FairThreads, Rates, Requests
+    from tenuto.api.long_polling import LongPolls
+    from tenuto.api.service import Service
+    from tenuto.api.uploads import Uploads
+    from tenuto.features.events.live_events import LiveEvents
+    from tenuto.features.renditions.scratch import Scratch
+    from tenuto.features.telemetry.api_metrics import Metrics
+    from tenuto.job.submit import SubmitContext
+
+    ids, models, blobs = Ids(clock), catalog.models(settings), open_beside(settings, database)
+    presence = Presence(away_s=max(AWAY_S, 3 * settings.heartbeat_s))
+    return Service(
+        settings=settings,
+        database=database,
+        blobs=blobs,
+        models=models,
+        chats=_make_chats(settings, database, models, ids),
+        ids=ids,
+        clock=clock,
+        rates=Rates(settings.requests_per_second),
+        requests=Requests(settings.requests_at_once, settings.connections),
+        submitting=SubmitContext(database, blobs, models, ids, clock, presence, settings.queued_jobs),
+        long_polls=LongPolls(database),
+        live_events=LiveEvents(database),
+        metrics=Metrics(),
+        http=_http_limits(settings),
+        uploads=Uploads(settings.uploads),
+        presence=presence,
+        readers=FairThreads(BLOB_READERS, BLOB_READERS // 2, "blob-reader"),
+        reports=FairThreads(REPORT_READERS, 1, "report"),
+        renderers=FairThreads(RENDERERS, 1, "renderer"),
+        decoders=FairThreads(DECODERS, 1, "decoder"),
+        parsers=FairThreads(PARSERS, 1, "parser"),
+        scratch=Scratch(settings.folder, settings.scratch_mib << 20),
+        needs_worker=needs_worker,
+        telemetry=start_telemetry(settings, "api"),
+    )
+
+
+def _make_chats(
+    settings: Settings, database: Database, models: dict[str, catalog.Model], ids: Ids
+) -> "Chats":
+    from tenuto.features.chat.calls import Calls
+    from tenuto.features.chat.chats import Chats, make_engines
+    from tenuto.features.chat.meter import Meter
+
+    calls = Calls(database, ids, clock, Meter(database, ids, clock))
+    return Chats(make_engines(models, settings, os.environ), models, settings, calls)
+
+
+def _http_limits(settings: Settings) -> "HttpLimits":
+    from tenuto.api.limits import HttpLimits
+
+    return HttpLimits(
+        connections=settings.connections,
+        connections_per_address=settings.connections_per_address,
+        head_s=settings.slow_head_s,
+        body_s=settings.slow_body_s,
+        write_stall_s=settings.slow_reader_s,
+    )
+
+
+def _make_server(
+    service: "Service", studio: "Studio", on_ready: Callable[[list[Any]], None], fd: int | None
+) -> "Server":
+    from tenuto.features.http_guard import server
+    from tenuto.features.studio.app import make_app
+
+    return server.make_server(
+        make_app(service, studio),
+        request_id=lambda: service.ids.new("req"),
+        host=service.settings.host,
+        port=service.settings.port,
+        fd=fd,
+        limits=service.http,
+        on_refusal=service.metrics.refused,
+        on_ready=on_ready,
+        proxies=networks(service.settings.trusted_proxies),
+    )
+
+
+def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) -> None:
+    from tenuto.logs import log_failure
+
+    while not stopping.wait(FLUSH_S):
+        try:
+            studio.note_use(service)
+        except Unavailable as error:
+            log().warning("key_use.not_written", reason=error.message)
+        except Exception as error:
+            # Retried whatever the error: sessions whose use is not recorded would end early.
+            log_failure(log(), "key_use.failed", error)
+
+
+def _load_libraries(ends: int) -> None:
+    """Import the libraries that renditions use; a rendition requested meanwhile waits for the import.
+
+    If it fails, process `ends` stops, to be restarted: a failed import of numpy cannot be retried.
+    """
+    from tenuto.features.renditions.renditions import load_libraries
+
+    try:
+        load_libraries()
+    except Exception as error:
+        log().error("libraries.not_loaded", reason=str(error))
+        os.kill(ends, signal.SIGTERM)
+
+
+def _observe_workers(service: "Service", stopping: threading.Event) -> None:
+    while not stopping.wait(OBSERVE_S):
+        _observe_once(service)
+
+
+def _observe_once(service: "Service") -> None:
+    """Update which workers are away. Failures are retried: a process that stopped looking would accept jobs
+    for models that no worker runs any more.
+    """
+    from tenuto.logs import log_failure
+
+    try:
+        rows = service.database.read(workers.workers)
+        service.presence.observe(rows, now_s=time.monotonic(), now_ms=clock())
+    except Unavailable as error:
+        log().warning("workers.not_observed", reason=error.message)
+    except Exception as error:
+        log_failure(log(), "workers.not_observed", error)
+
+
+def _close(service: "Service", studio: "Studio") -> None:
+    """Close all parts, the database last, without waiting for threads that are still in a transfer."""
+    studio.hashing.close()
+    studio.pull.stop()
+    for threads in (service.readers, service.reports, service.parsers, service.renderers, service.decoders):
+        threads.close()
+    service.uploads.threads.shutdown(wait=False)
+    if service.telemetry is not None:
+        service.telemetry.stop()
+    service.database.close()
+
+
+def announce(
+    settings: Settings, database: Database, address: str, say: Say, lock: "FolderLock | None" = None
+) -> None:
+    """Print at the terminal where the service answers, and the next step on a first run; with the lock of a
+    `serve`, also note the address for commands. A full disk prevents neither the start nor the rest."""
+    from tenuto.features.studio import invitations
+    from tenuto.worker.locks import SERVE_LOCK
+
+    if lock is not None:
+        try:
+            lock.sign(address)
+        except OSError as error:
+            log().warning("output.not_written", reason=f"{SERVE_LOCK}: {error.strerror}")
+        local_services.publish(settings, address)
+    say(f"Tenuto answers at http://{address}, its data is in {settings.folder.resolve()}")
+    if sys.stdout.isatty():
+        _tell_models(settings, say)
+    try:
+        link = invitations.set_up_link(settings, database, address, now_ms=clock())
+        is_new = is_first_run(database)
+    except Unavailable as error:
+        log().warning("output.not_written", reason=error.message)
+        return
+    if link is not None:
+        say(
+            "To set up the studio, open this link; it creates the operator account, works once,"
+            " and expires in 24 hours:"
+        )
+        say(f"  {link}")
+    if is_new:
+        if settings.database.startswith("sqlite:"):
+            say(f'To try it, in another terminal: {_command()} say "Hello"')
+        else:
+            # The caller's commands can find a service only by its data folder.
+            say(f"For a first account, with the same settings: {_command()} admin accounts create me")
+
+
+def _tell_models(settings: Settings, say: Say) -> None:
+    """Print the models, each with its weaknesses or why it cannot be used; models that are parts of another
+    are not listed.
+    """
+    from tenuto.worker.engines import missing_here, missing_weights
+
+    offered = catalog.models(settings)
+    members = {one.model for model in offered.values() for one in model.entry.composed_of}
+    say("Models, each loaded when it is first used:" if offered else NO_ENGINES)
+    for name, model in offered.items():
+        if name not in members:
+            lacking = missing_weights(model, settings.cache) + missing_here(model, settings)
+            notes = engines_of(model.entry)[0].notes[:1]
+            text = f"cannot be used, {', '.join(lacking)} is missing" if lacking else " ".join(notes)
+            say(f"  {model.kind:12} {name}{': ' * bool(text)}{text}")
+
+
+def address_of(addresses: list[Any]) -> str:
+    """The first address of a listening server, as written in a URL."""
+    host, port = addresses[0]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _command() -> str:
+    """The command to type: by name if that finds this installation, else by its path."""
+    installed = Path(sys.executable).with_name("tenuto")
+    return "tenuto" if shutil.which("tenuto") == str(installed) else shlex.quote(str(installed))

@@ -30,9 +30,17 @@ class Feature(NamedTuple):
     kind: str = ""
     """A kind of job: a `kind.kinds.Kind`."""
     routes: str = ""
-    """By path and method, what answers: a mapping as `api.app.ROUTES`."""
+    """A function of the settings: by path and method, what answers, as in `api.app`."""
+    serving: str = ""
+    """A function of the `api.service.Service`: the `api.service.Part` that it keeps in an API process."""
+    duties: str = ""
+    """A function of the `worker.context.WorkerContext`: the `worker.duties.Duty`s of every worker."""
     commands: Mapping[str, Command] = {}
     """By their words, such as `admin audit`: commands of `tenuto`."""
+    observe: str = ""
+    """A function of an event's name and its fields, called for each (`logs.listen`)."""
+    erase: str = ""
+    """A function of a transaction and a `file.erasure.Erased`: it erases what the feature keeps of that."""
     package: str = ""
     """Where parts that begin with a dot are."""
 

@@ -199,7 +199,7 @@ def test_the_first_releases_get_texts_in_pieces(adapt: Adapt, reference: Path) -
     texts = [call["text"] for call in model.calls("infer")]
 
     assert TEXT == "".join(texts)
-    assert ["One sentence. Another one,", " with more words in it."] == texts
+    assert ["One sentence. ", "Another one, ", "with more words in it."] == texts
 
 
 def test_a_segment_that_is_broken_off_is_told(adapt: Adapt, reference: Path) -> None:

@@ -8,13 +8,12 @@ form, a Han character with its syllable; everything else is plain text, so its s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from tenuto_engine import cutting
 from tenuto_engine_kit.mandarin import ANNOTATION, chosen
 
 _MARKUP = re.compile(r"[<>|]")
-_ATOM = re.compile(r"<[^<>]*>|.", re.DOTALL)
-_ENDINGS = (r"(?<=[。！？!?…\n])|(?<=[.] )", r"(?<=[，、；：,;:])", r"(?<=\s)")
 
 
 def readable(text: str, lang: str) -> str:
@@ -29,24 +28,8 @@ def readable(text: str, lang: str) -> str:
 
 
 def split(text: str, limit: int, size: Callable[[str], int]) -> list[str]:
-    """The text in pieces of at most `limit`, cut after sentences, else clauses, else words, else anywhere
-    outside an annotation. For releases of the package that do not split texts."""
-    found: list[str] = []
-    for piece in _divided(text, limit, size, _ENDINGS):
-        if found and size(found[-1] + piece) <= limit:
-            found[-1] += piece
-        else:
-            found.append(piece)
-    return [piece for piece in found if any(sign.isalnum() for sign in piece)]
-
-
-def _divided(text: str, limit: int, size: Callable[[str], int], endings: Sequence[str]) -> list[str]:
-    if size(text) <= limit:
-        return [text]
-    if not endings:
-        return [found[0] for found in _ATOM.finditer(text)]
-    pieces = [piece for piece in re.split(endings[0], text) if piece]
-    return [part for piece in pieces for part in _divided(piece, limit, size, endings[1:])]
+    """The text in pieces of at most `limit`. For releases of the package that do not split texts."""
+    return [piece for piece in cutting.split(text, limit, size) if cutting.speaks(piece)]
 
 
 def _plain(text: str) -> str:

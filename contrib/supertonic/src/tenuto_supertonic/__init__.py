@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tenuto_engine import EngineError, InputError, Result, Run
+from tenuto_engine import EngineError, InputError, Result, Run, cutting
 from tenuto_engine.wav import duration_ms, pcm16_wav
 
 LANGUAGES = ("ar", "en", "ja", "es")
@@ -34,7 +34,6 @@ LONGEST_PIECE_S = 120.0
 MARKS = {"–": "-", "‑": "-", "—": "-", "_": " ", "“": '"', "”": '"', "‘": "'", "’": "'", "´": "'", "`": "'"}
 SPACES = "[]|/#→←"
 ENDED = re.compile(r"""[.!?;:,'")\]}…。」』】〉》›»؟،؛]$""")
-_ENDINGS = (r"(?<=[。！？!?…؟\n])|(?<=[.] )", r"(?<=[，、；：,;:،؛])", r"(?<=\s)")
 
 
 class Supertonic:
@@ -140,24 +139,8 @@ class Supertonic:
 
 
 def split(text: str, most: int) -> list[str]:
-    """Pieces of at most `most` characters: whole sentences, else clauses, else words, else cut anywhere."""
-    pieces: list[str] = []
-    for piece in _divided(text, most, _ENDINGS):
-        if pieces and len(pieces[-1]) + len(piece) <= most:
-            pieces[-1] += piece
-        else:
-            pieces.append(piece)
-    return [piece for piece in pieces if any(sign.isalnum() for sign in piece)]
-
-
-def _divided(text: str, most: int, endings: tuple[str, ...]) -> list[str]:
-    if len(text) <= most:
-        return [text]
-    if not endings:
-        return [text[start : start + most] for start in range(0, len(text), most)]
-    return [
-        one for piece in re.split(endings[0], text) if piece for one in _divided(piece, most, endings[1:])
-    ]
+    """Pieces of at most `most` characters; those without anything to speak are left out."""
+    return [piece for piece in cutting.split(text, most) if cutting.speaks(piece)]
 
 
 def _voice(folder: Path, name: str) -> dict[str, Any]:

@@ -57,6 +57,7 @@ from tenuto.kind.kinds import kinds
 from tenuto.logs import get_logger
 from tenuto_client.languages import spoken
 from tenuto_client.unspoken import unspoken
+from tenuto_engine import cutting
 
 KIND = "speech"
 DEFAULT_FORM = "mp3"
@@ -74,13 +75,6 @@ EVENT_BYTES = 48 << 10
 _CUT = "The audio was generated again and differs from what was already sent; send the same request again."
 _log = get_logger("tenuto.api")
 _EDGES = "".join(WHITE_SPACE)
-_ENDS = (
-    re.compile(r"""[.!?…؟]["'”’」』）)]*\s+|[。！？]["'”’」』）)]*|\n"""),
-    re.compile(r"[,;:،؛]\s+|[、，；：]"),
-    re.compile(r"\s+"),
-    re.compile(r"(?=<[^<>\s]{0,26}\Z)"),
-)
-"""Where a text is cut, the best places first: sentences, clauses, words, before an annotation."""
 _KOKORO_LANGUAGES = {"a": "en", "b": "en", "e": "es", "j": "ja", "z": "zh"}
 
 
@@ -218,22 +212,17 @@ def cut_at_sentences(text: str, limit_bytes: int) -> list[str]:
     A piece ends at the last sentence that fits, else at a clause, at a word, or at any character. One of
     which nothing can be spoken is left out: its job would fail.
     """
-    pieces = []
-    while len(text.encode()) > limit_bytes:
-        head = _cut(text, limit_bytes)
-        at = next((at for end in _ENDS if (at := _last_end(end, head))), len(head))
-        pieces.append(text[:at].strip(_EDGES))
-        text = text[at:].strip(_EDGES)
-    pieces = [piece for piece in [*pieces, text] if piece]
+    pieces = [piece.strip(_EDGES) for piece in cutting.split(text, limit_bytes, _stripped_bytes)]
+    pieces = [piece for piece in pieces if piece]
     return [piece for piece in pieces if _is_spoken(piece)] or pieces[:1]
+
+
+def _stripped_bytes(piece: str) -> int:
+    return len(piece.strip(_EDGES).encode())
 
 
 def _is_spoken(piece: str) -> bool:
     return any(char.isalnum() for char in piece) or not unspoken(piece).is_silent
-
-
-def _last_end(end: re.Pattern[str], head: str) -> int:
-    return max((match.end() for match in end.finditer(head)), default=0)
 
 
 def _cut(text: str, limit_bytes: int) -> str:

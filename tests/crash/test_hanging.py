@@ -14,14 +14,24 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from servers.callers import Caller
 from servers.elsewhere import OtherWorker
+from servers.media_upstream import MediaUpstream
 from servers.postgres import PostgresServer
 from servers.processes import is_alive, until
 from servers.proxy import Proxy
+from servers.recordings import long_recording, recognise
 from servers.seaweedfs import SeaweedServer
 from servers.service import RunningService
 
 METERED = "fake/metered-speech"
+PAID_TRANSCRIPTS = "there/paid-whisper"
+SETTINGS = f"""
+[models."{PAID_TRANSCRIPTS}"]
+adapter = "openai-transcription"
+upstream = "{{url}}"
+metered = true
+"""
 GONE_S = 180.0
 """Only a process that never ends takes longer."""
 SOON_S = 60.0
@@ -34,9 +44,12 @@ class Outside:
         server.run(f"create database {name}")
         self.database = Proxy(server.address)
         self.store = Proxy((seaweed.address, seaweed.port))
+        self.upstream = MediaUpstream()
         self._deaf = socket.create_server(("127.0.0.1", 0))
+        (folder / "tenuto.toml").write_text(SETTINGS.format(url=self.upstream.url))
         options = "sslmode=disable&gssencmode=disable"
         settings = {
+            "TENUTO_CONFIG": str(folder / "tenuto.toml"),
             "TENUTO_BLOBS": f"s3://hanging/{name}",
             "TENUTO_S3_ENDPOINT": f"http://127.0.0.1:{self.store.port}",
             # Only a call that is not waited for ends before that.
@@ -71,6 +84,7 @@ class Outside:
     def close(self) -> None:
         self.pass_on()
         self.service.stop()
+        self.upstream.close()
         self._deaf.close()
         self.store.close()
         self.database.close()
@@ -162,6 +176,30 @@ def test_a_paid_result_is_in_a_file_if_the_database_hangs_as_well(outside: Outsi
 
     assert content.startswith(b"RIFF")
     assert "result.kept_aside" in worker.log_path.read_text()
+
+
+def test_a_paid_chunk_outlives_its_worker_while_the_database_hangs(outside: Outside) -> None:
+    """A worker with the same data folder gives it to its job, and it is not paid for again (P10, P14)."""
+    service, upstream = outside.service, outside.upstream
+    worker = OtherWorker(service, is_kept=True)
+    until(lambda: "worker.started" in worker.log_path.read_text(), SOON_S, "the worker runs")
+    upstream.faults += ["wait", "hang=900"]
+    with service.client() as client:
+        job_id = recognise(Caller(client, "", "", service.key), long_recording(11)[0], model=PAID_TRANSCRIPTS)
+    until(lambda: len(upstream.asked) == 1, SOON_S, "the first chunk is with the upstream")
+    outside.database.stall()
+    upstream.answers.set()
+    until(lambda: len(upstream.asked) == 2, SOON_S, "the second chunk is, too")
+    ended(worker.pid)
+    outside.pass_on()
+    waits = service.wait(job_id)["state"]
+    until(lambda: not rescued(worker), SOON_S, "the worker has taken what the other left")
+    service.command("admin", "recover", "requeue", job_id)
+    end = service.wait(job_id, timeout_s=GONE_S)["state"]
+    worker.stop()
+
+    assert ("recovery_required", "succeeded") == (waits, end)
+    assert 3 == len(upstream.asked)
 
 
 def test_an_api_ends_in_order_while_its_store_hangs(outside: Outside) -> None:

@@ -9,7 +9,9 @@ import pytest
 from servers.rig import Rig, eventually, run
 from servers.speed import HANG_S
 from servers.world import METERED, World
+from tenuto.host.host import OutcomeUnknown
 from tenuto.job.queue import Claim
+from tenuto.worker.calls import EngineCalls
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Watched
 
@@ -58,6 +60,19 @@ def test_a_paid_job_that_waits_for_its_turn_stops_at_once(
 
     assert (True, state) == (is_stopped, world.state(claim.job_id))
     assert (["hold", "void"] if is_cancelled else ["hold"]) == world.entries(claim.job_id)
+
+
+def test_a_worker_that_must_end_makes_no_further_paid_call(rig: Rig, engines: Engines) -> None:
+    """It would be cut off, and paid for in vain (P10)."""
+    claim = rig.running("worker_us", METERED)
+    watched = rig.heartbeat.watch(claim.attempt_id, cancellable=False)
+    watched.makes_no_more = True
+    passed: list[str] = []
+    calls = EngineCalls(rig.context, engines, claim, watched, lambda: passed.append("the fence"))
+    with pytest.raises(OutcomeUnknown):
+        calls.run(claim.parameters, {})
+
+    assert [] == passed
 
 
 def test_a_paid_call_is_not_stopped(world: World, rig: Rig, engines: Engines) -> None:

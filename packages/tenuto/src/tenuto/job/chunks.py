@@ -1,6 +1,6 @@
 """Finished chunks of a job that is run in chunks. Later attempts reuse them, so a crash loses at most one.
 
-Every write is fenced: only the attempt that the job names adds a chunk. Its kind interprets the transcript.
+Only the attempt that the job names adds a chunk, unless that comes late. Its kind interprets the transcript.
 """
 
 import json
@@ -11,13 +11,24 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Stale
 from tenuto.job import attempt_store
 from tenuto.job.rows import ChunkKey
-from tenuto.job.states import RUNNING
+from tenuto.job.states import FINAL, RUNNING
 
 
-def add(tx: Transaction, attempt_id: str, key: ChunkKey, transcript: dict[str, Any], *, now_ms: int) -> None:
-    """Store a finished chunk. Stale: the attempt is no longer the job's."""
+def add(
+    tx: Transaction,
+    attempt_id: str,
+    key: ChunkKey,
+    transcript: dict[str, Any],
+    *,
+    now_ms: int,
+    is_late: bool = False,
+) -> None:
+    """Store a finished chunk. Stale: the attempt is no longer the job's; or, if `is_late` (it was paid for,
+    and its worker may be gone), the job has ended. Repeatable."""
     attempt = attempt_store.locked_attempt(tx, attempt_id)
-    if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING:
+    if attempt is None or attempt.job_state in FINAL:
+        raise Stale
+    if not is_late and (attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING):
         raise Stale
     attempt_store.add_chunk(
         tx,

@@ -13,7 +13,7 @@ from msgspec import Struct
 from tenuto import failpoints
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept, Unavailable, causes, is_of_the_machine
-from tenuto.features.kept_results.paid import LeftToOthers, PaidResult
+from tenuto.features.kept_results.paid import LeftToOthers, PaidResult, keep_chunk
 from tenuto.features.kept_results.results import KeptResult
 from tenuto.features.telemetry import trace
 from tenuto.file.blob import BlobRecord
@@ -73,7 +73,8 @@ def run(
     log = _log.bind(job_id=claim.job_id, attempt_id=claim.attempt_id, model=claim.model)
     began = time.monotonic()
     try:
-        calls = EngineCalls(context, engines, claim, watched, partial(_pass_fence, context, claim, watched))
+        pass_fence, keep = partial(_pass_fence, context, claim, watched), partial(keep_chunk, context, claim)
+        calls = EngineCalls(context, engines, claim, watched, pass_fence, keep)
         result = _make(calls)
         if result is None:
             return None

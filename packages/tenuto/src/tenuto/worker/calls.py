@@ -11,8 +11,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from tenuto import failpoints
-from tenuto.host.host import HostResult
+from tenuto.host.host import HostResult, OutcomeUnknown
 from tenuto.job.queue import Claim
+from tenuto.job.rows import ChunkKey
 from tenuto.job.states import LEAST_DEADLINE_MS
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
@@ -43,6 +44,8 @@ class EngineCalls(Struct, frozen=True):
     watched: Watched
     pass_fence: Callable[[], None]
     """Called once a run has its turn and its engine: a job that still waits has not passed its fence."""
+    keep_chunk: Callable[[ChunkKey, dict[str, Any]], None] = lambda *_: None
+    """Keeps a finished chunk that the database does not take in time."""
     numbers: Iterator[int] = field(default_factory=itertools.count)
     """Of its runs. An engine may pass a run's id to an upstream, which answers the same id the same way."""
 
@@ -68,6 +71,8 @@ class EngineCalls(Struct, frozen=True):
         name, number = model or claim.model, next(self.numbers)
         with self.engines.sharing(name, watched, is_alone=claim.is_suspect):
             host = self.engines.ready(name, watched.stop)
+            if watched.makes_no_more and not watched.cancellable:
+                raise OutcomeUnknown("the worker had to stop: calls were made, but this one was not")
             self.pass_fence()
             failpoints.hit("engine.before_call")
             try:

@@ -72,6 +72,8 @@ class Watched(Struct):
     stop: Cancellation = field(default_factory=Cancellation)
     leave: Cancellation = field(default_factory=Cancellation)
     """The worker ends now, whatever the attempt has not stored yet."""
+    makes_no_more: bool = False
+    """The worker ends soon: a call that is charged, and begun now, would be cut off."""
     progress: dict[str, Any] | None = None
     is_running: bool = False
     """An engine is running for it and should give signs of life; not while that loads or is waited for."""

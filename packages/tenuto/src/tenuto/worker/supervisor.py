@@ -127,6 +127,7 @@ class Worker:
         withdrawing = Apart(partial(self._withdraw, until)) if self._withdraws else None
         self._join_slots(until)
         for watched in self._heartbeat.active():
+            watched.makes_no_more = True
             if watched.cancellable:
                 watched.stop.set()
         self._join_slots(time.monotonic() + settings.host_grace_s + STOP_S)

@@ -2,12 +2,18 @@
 
 The database is better: any worker can store a result from there, and it outlives this machine. The file is
 for when it hangs or is away as well, and for what is too large for it. Knows no kind of job.
+A paid chunk that the database does not take in time is in a file, too, until it does.
 """
 
 import contextlib
+import json
 import os
 import time
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import asdict
 
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed, StoreUnreachable, TenutoError, Unavailable, causes
@@ -15,8 +21,10 @@ from tenuto.features.kept_results import results
 from tenuto.features.kept_results.results import MAX_BYTES, KeptResult
 from tenuto.file.apart import Apart
 from tenuto.file.reasons import reason
-from tenuto.job import lifecycle
+from tenuto.job import chunks, lifecycle
 from tenuto.job.lifecycle import RecordedResult
+from tenuto.job.queue import Claim
+from tenuto.job.rows import ChunkKey
 from tenuto.job.states import UNFORESEEN
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls
@@ -105,19 +113,38 @@ class PaidResult:
         claim = self._calls.claim
         path = self._calls.context.settings.folder.absolute() / RESCUED / claim.attempt_id
         try:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            path.touch(mode=0o600)
-            with path.open("wb") as file:
-                file.write(self._result.content)
-                file.flush()
-                os.fsync(file.fileno())
+            _write(path, self._result.content)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                path.unlink()
             self._lost = f"it could not be kept in {path.parent} either ({error.strerror}) and is lost"
             return
         self._file = path
         _log.error("result.kept_aside", job_id=claim.job_id, attempt_id=claim.attempt_id, reason=self._why)
+
+
+def keep_chunk(context: WorkerContext, claim: Claim, key: ChunkKey, transcript: dict[str, Any]) -> None:
+    """Write a finished chunk to a file, if possible: a worker with this data folder adds it to its job."""
+    path, why = context.settings.folder / RESCUED / f"{claim.attempt_id}.{key.role}.{key.number}", None
+    try:
+        _write(path, json.dumps([asdict(key), transcript]).encode())
+    except OSError as error:
+        why = error.strerror
+    about = {"job_id": claim.job_id, "attempt_id": claim.attempt_id, "number": key.number}
+    _log.error("chunk.not_stored", **about, is_kept=why is None, reason=why)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file for us alone; if that fails, nothing is left."""
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.touch(mode=0o600)
+        with path.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
 
 
 class KeptResults:
@@ -145,14 +172,33 @@ class KeptResults:
             self._store(self._wanted.pop())
 
     def look_at_files(self) -> None:
-        """Remove the files of jobs that have ended in another way: their content is their caller's."""
-        self.files.begin(self._forget_files)
+        """Add chunks to their jobs. Remove the files of jobs that have ended in another way: their content is
+        their caller's."""
+        self.files.begin(self._take_files)
 
-    def _forget_files(self) -> None:
+    def _take_files(self) -> None:
         for path in sorted((self._context.settings.folder / RESCUED).glob("attempt_*")):
-            if self._context.database.write(lambda tx, path=path: lifecycle.is_over(tx, path.name)):  # type: ignore[misc]
+            attempt_id = path.name.partition(".")[0]
+            if path.suffix and self._add_chunk(path, attempt_id):
                 path.unlink(missing_ok=True)
-                _log.info("result.not_needed", attempt_id=path.name)
+            elif self._context.database.write(partial(lifecycle.is_over, attempt_id=attempt_id)):
+                path.unlink(missing_ok=True)
+                _log.info("result.not_needed", attempt_id=attempt_id)
+
+    def _add_chunk(self, path: Path, attempt_id: str) -> bool:
+        """Give the chunk in the file to its job, unless that has ended or the file is not whole."""
+        try:
+            key, transcript = json.loads(path.read_bytes())
+        except ValueError:
+            return False
+        chunk, now_ms = ChunkKey(**key), self._context.clock()
+        try:
+            self._context.database.write(
+                lambda tx: chunks.add(tx, attempt_id, chunk, transcript, now_ms=now_ms, is_late=True)
+            )
+        except Stale:
+            return False
+        return True
 
     def _store(self, attempt_id: str) -> None:
         context = self._context

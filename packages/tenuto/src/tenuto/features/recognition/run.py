@@ -123,7 +123,7 @@ def _recognise(
         failpoints.hit("chunk.before_commit")
 
     if not write_if_soon(calls, add):
-        _log.error("chunk.not_stored", job_id=calls.claim.job_id, attempt_id=attempt_id, number=key.number)
+        calls.keep_chunk(key, transcript)
     failpoints.hit("chunk.after_commit")
     _log.info(
         "chunk.recognised",

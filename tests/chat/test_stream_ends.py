@@ -15,13 +15,14 @@ from servers.world import World
 from tenuto.account.caller import Caller
 from tenuto.config import ModelSettings, Settings, UpstreamSettings
 from tenuto.db.database import Database
-from tenuto.errors import ModelUnavailable
-from tenuto.features.chat import runs
+from tenuto.errors import AnswerCutOff, ModelUnavailable
+from tenuto.features.chat import gathered, runs
 from tenuto.features.chat import upstream as upstream_module
 from tenuto.features.chat.answers import FRAME_TOKENS, Piece, tokens_of
 from tenuto.features.chat.body import ChatRequest
 from tenuto.features.chat.calls import Calls
-from tenuto.features.chat.chats import Chats, make_engines
+from tenuto.features.chat.chats import Chats
+from tenuto.features.chat.gathered import engines
 from tenuto.features.chat.messages import Message
 from tenuto.features.chat.meter import Meter
 from tenuto.kind import rules
@@ -94,7 +95,7 @@ class Bench:
         async def whole() -> None:
             meter = Meter(self.world.database, self.world.ids, lambda: self.world.now_ms)
             calls = Calls(self.world.database, self.world.ids, lambda: self.world.now_ms, meter)
-            chats = Chats(make_engines(models, settings, {}), models, settings, calls)
+            chats = Chats(engines(models, settings, {}), models, settings, calls)
             try:
                 await scenario(chats, request)
             finally:
@@ -277,6 +278,65 @@ def test_an_answer_that_is_too_long_costs_what_was_given(
     assert 5 * 2 + 2 * 8 == bench.stream("Hold the note.", read, logprobs=True, top_logprobs=1)
     assert ["one", " two", ""] == whole
     assert 6 * 2 + 3 * 8 == bench.stream("[up:endless]", read_on)
+
+
+@pytest.mark.parametrize("fault", ["time", "bytes"])
+def test_a_whole_answer_that_its_caller_makes_too_long_costs_what_came(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """It is asked for in pieces where its caller's limits, not the operator's, say how long it is (P3)."""
+    if fault == "bytes":
+        monkeypatch.setattr(gathered, "MAX_BYTES", 12)
+
+    async def scenario(chats: Chats, request: ChatRequest) -> None:
+        with pytest.raises(AnswerCutOff):
+            await chats.complete(bench.caller, request, None)
+
+    more = {"max_tokens": 100_000, "timeout_s": 60 if fault == "bytes" else 1}
+    assert bench.run("[up:endless]", scenario, **more) >= 6 * 2 + 3 * 8
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("one two", {}),
+        ("one two", {"n": 3}),
+        ("[up:tools]", {"tools": ({"type": "function", "function": {"name": "time"}},)}),
+        ("[up:refuse]", {}),
+        ("[up:think]", {}),
+    ],
+)
+def test_a_whole_answer_is_the_same_in_pieces(bench: Bench, text: str, fields: dict[str, Any]) -> None:
+    """What a caller gets does not show how the upstream was asked."""
+    made = []
+    bench.server.seen.gate.set()
+
+    async def scenario(chats: Chats, request: ChatRequest) -> None:
+        made.append(await chats.complete(bench.caller, request, None))
+
+    costs = [bench.run(text, scenario, max_tokens=limit, **fields) for limit in (1000, 5000)]
+    asked = [body.get("stream", False) for body in bench.server.seen.bodies]
+    choices = [
+        [(one.text if text == "one two" else "", one.more) for one in completion.choices]
+        for completion in made
+    ]
+
+    assert [False, True] == asked
+    assert costs[0] == costs[1]
+    assert choices[0] == choices[1]
+
+
+def test_what_is_told_of_tokens_is_one_list(bench: Bench) -> None:
+    """Of a whole answer, which a priced model is asked for in pieces: it may be very long."""
+    told: list[Any] = []
+
+    async def scenario(chats: Chats, request: ChatRequest) -> None:
+        told.append((await chats.complete(bench.caller, request, None)).choices[0].logprobs)
+
+    bench.run("Hold.", scenario, logprobs=True, top_logprobs=1)
+    tokens = [one["token"] for one in told[0]["content"]]
+
+    assert (["Hi", "Hi"], None) == (tokens, told[0]["refusal"])
 
 
 def test_dense_text_is_not_estimated_as_prose() -> None:

@@ -55,6 +55,8 @@ class MediaUpstream:
     key: str | None = None
     asked: list[Asked] = field(default_factory=list)
     faults: deque[str] = field(default_factory=deque)
+    answers: threading.Event = field(default_factory=threading.Event)
+    """The fault `wait` holds its answer back until this is set."""
     gone: threading.Event = field(default_factory=threading.Event)
     """Set once a client went away before the end of its answer."""
 
@@ -124,6 +126,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif name == "giant":
             self._flood()
+        elif name == "wait":
+            self.server_of.answers.wait()
+            return False
         elif name == "hang":
             until = time.monotonic() + float(argument)
             while time.monotonic() < until and not self._is_gone():

@@ -189,11 +189,12 @@ def _make_chats(
     settings: Settings, database: Database, models: dict[str, catalog.Model], ids: Ids
 ) -> "Chats":
     from tenuto.features.chat.calls import Calls
-    from tenuto.features.chat.chats import Chats, make_engines
+    from tenuto.features.chat.chats import Chats
+    from tenuto.features.chat.gathered import engines
     from tenuto.features.chat.meter import Meter
 
     calls = Calls(database, ids, clock, Meter(database, ids, clock))
-    return Chats(make_engines(models, settings, os.environ), models, settings, calls)
+    return Chats(engines(models, settings), models, settings, calls)
 
 
 def _http_limits(settings: Settings) -> "HttpLimits":

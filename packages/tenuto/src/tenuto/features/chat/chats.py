@@ -132,7 +132,7 @@ class Chats:
         tally = _Tally(request, most)
         call = self._begun(caller, request.model, most, key)
         return await self._whole(
-            call, request.model, lambda: engine.complete(request, tally.add), tally.usage
+            call, request.model, lambda: engine.complete(request, tally.add), tally.usage, tally
         )
 
     async def stream(
@@ -167,8 +167,10 @@ class Chats:
         model: str,
         ask: Callable[[], Awaitable[W]],
         usage: Callable[[], Usage],
+        tally: _Tally | None = None,
     ) -> W:
-        """A whole answer, charged. If its run is stopped, `usage` is recorded and nothing is charged."""
+        """A whole answer, charged. If its run is stopped, `usage` is recorded and nothing is charged. If our
+        limits end it, what came of it in pieces is charged, as of a stream."""
         run = self._run(model)
 
         async def work() -> W:
@@ -178,6 +180,11 @@ class Chats:
                     made = await ask()
                 except asyncio.CancelledError:
                     call.release(usage())
+                    raise
+                except TenutoError as error:
+                    if tally is not None and call.has_price:
+                        is_charged = run.is_by_caller or isinstance(error, AnswerCutOff)
+                        self._cut(call, tally, run, is_charged=is_charged)
                     raise
                 await call.settle(made.usage)
             return replace(made, charged_micros=call.charged_micros)

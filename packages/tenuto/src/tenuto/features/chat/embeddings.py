@@ -21,6 +21,8 @@ from tenuto.features.chat.vectors import in_form
 PATH = "/embeddings"
 MAX_BYTES = 48 * 1024 * 1024
 """The largest answer: 2,048 inputs of 3,072 numbers, as base64."""
+MANY_INPUTS = 256
+"""The vectors of more are asked for as base64, a third as long: the upstream charges them in any case."""
 
 
 class _Embedding(msgspec.Struct):
@@ -57,7 +59,8 @@ class UpstreamEmbeddings(Upstream):
 
 def request_body(model: str, request: EmbeddingRequest) -> bytes:
     """The request for the upstream, with its own name for the model."""
-    sent = {"model": model, "input": request.input, "encoding_format": request.encoding_format}
+    form = "base64" if len(request.inputs) > MANY_INPUTS else request.encoding_format
+    sent = {"model": model, "input": request.input, "encoding_format": form}
     return encode(sent if request.dimensions is None else sent | {"dimensions": request.dimensions})
 
 

@@ -65,13 +65,65 @@ def test_all_of_a_sample_of_a_voice_is_sent(wav: bytes, tmp_path: Path) -> None:
         convert_to_wav(tmp_path / "cut.mp3", tmp_path / "a.wav")
 
 
-def test_what_ffmpeg_converts_is_whole_too(
-    wav: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A cut film is refused, and channels that cancel each other out are heard."""
+@pytest.fixture
+def with_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on the PATH."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "ffmpeg").symlink_to(ffmpeg())
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("with_ffmpeg")
+@pytest.mark.parametrize("form", ["NIST", "VOC", "PAF", "PVF", "SVX", "AVR", "g722", "ircam", "tta"])
+def test_a_format_that_tells_no_end_is_refused(wav: bytes, form: str, tmp_path: Path) -> None:
+    """Of a cut one, decoders read what there is, and say nothing (P6)."""
+    file = tmp_path / f"a.{form.lower()}"
+    if form.isupper():
+        samples, _ = soundfile.read(io.BytesIO(wav))
+        soundfile.write(file, samples, 16_000, format=form, subtype="PCM_16")
+    else:
+        made(wav, file, "-ar", "16000", "-f", form)
+    file.write_bytes(file.read_bytes()[:60_000])
+    for way in (convert, convert_to_wav):
+        if way is convert or form.isupper():
+            with pytest.raises(AudioError, match=r"nothing tells whether .* is whole; if it is, .*ffmpeg -i"):
+                way(file, tmp_path / "out")
+
+
+@pytest.mark.usefixtures("with_ffmpeg")
+@pytest.mark.parametrize(
+    "way",
+    [
+        ["-c:a", "adpcm_yamaha", "-f", "wav"],
+        ["-c:a", "alac", "-f", "caf"],
+        ["-c:a", "aac", "-f", "flv"],
+    ],
+)
+def test_of_joined_files_ffmpeg_reads_the_first(wav: bytes, way: list[str], tmp_path: Path) -> None:
+    """So two in one file are refused, and one alone is read."""
+    content = made(wav, tmp_path / "one", *way)
+    (tmp_path / "two").write_bytes(content + content)
+
+    assert 6 == pytest.approx(convert(tmp_path / "one", tmp_path / "out.flac"), abs=0.1)
+    with pytest.raises(AudioError, match="a second file was joined to it"):
+        convert(tmp_path / "two", tmp_path / "out.flac")
+
+
+@pytest.mark.usefixtures("with_ffmpeg")
+def test_a_hole_in_a_film_is_told(wav: bytes, tmp_path: Path) -> None:
+    """ffmpeg looks for the next chunk of an AVI behind it, without a word."""
+    content = made(wav, tmp_path / "whole.avi", "-c:a", "libmp3lame", "-f", "avi")
+    middle = len(content) // 2
+    (tmp_path / "hole.avi").write_bytes(content[:middle] + bytes(10_000) + content[middle + 10_000 :])
+
+    assert 6 == pytest.approx(convert(tmp_path / "whole.avi", tmp_path / "out.flac"), abs=0.1)
+    with pytest.raises(AudioError, match="is no part of it"):
+        convert(tmp_path / "hole.avi", tmp_path / "out.flac")
+
+
+@pytest.mark.usefixtures("with_ffmpeg")
+def test_what_ffmpeg_converts_is_whole_too(wav: bytes, tmp_path: Path) -> None:
+    """A cut film is refused, and channels that cancel each other out are heard."""
     opposite = ("-filter_complex", "[0]pan=stereo|c0=c0|c1=-1*c0", "-c:a", "libopus", "-f", "webm")
     content = made(wav, tmp_path / "whole.webm", *opposite)
     convert(tmp_path / "whole.webm", tmp_path / "out.flac")

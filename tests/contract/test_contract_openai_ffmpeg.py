@@ -21,8 +21,9 @@ WAYS = {
     "voice.m4a": ["-c:a", "aac", "-f", "ipod"],
     "film.mp4": ["-f", "lavfi", "-i", "color=size=32x32:rate=5", "-shortest", "-c:v", "mpeg4", "-c:a", "aac"],
     "audio.wav": ["-c:a", "aac", "-f", "adts"],
+    "tagged.aac": ["-c:a", "aac", "-write_id3v2", "1", "-metadata", "title=A talk", "-f", "adts"],
 }
-"""What LibreChat and SillyTavern send of a browser, a telephone, a film, and AAC under a wrong name."""
+"""What LibreChat and SillyTavern send of a browser, a telephone, a film; AAC misnamed and with a title."""
 HELLO = {"model": "tts-1", "input": "Hold the note.", "voice": "alloy", "response_format": "aac"}
 
 

@@ -216,6 +216,8 @@ def _ordinary() -> dict[str, tuple[bytes, bytes]]:
         "filled up": (bare + b"\xaa" * 300, bare),
         "a line end": (sound + b"\r\n", sound),
         "FLAC and zeros": (flac + bytes(999), flac),
+        "FLAC and a line end": (flac + b"\r\n", flac),
+        "a piped AIFF of SoX": (_of_sox(encoded(sound, tuple(WAYS["AIFF"]))), sound),
         "FLAC whose head counts too few": (bytes(too_few), sound),
         "BW64": (b"BW64\xff\xff\xff\xffWAVE" + wide + form + data, sound),
         "RF64 of a recorder that was not stopped": (
@@ -225,6 +227,12 @@ def _ordinary() -> dict[str, tuple[bytes, bytes]]:
         "CAF without a length": (caf.replace(caf[caf.index(b"data") + 4 :][:8], b"\xff" * 8, 1), sound),
         "MP3 in a WAV": (in_wav, in_wav),
     }
+
+
+def _of_sox(aiff: bytes) -> bytes:
+    """With the length that it writes into a pipe."""
+    at = aiff.index(b"SSND") + 4
+    return aiff[:at] + (0x7F00_0008).to_bytes(4, "big") + aiff[at + 4 :]
 
 
 def test_files_of_other_programs_are_read_to_their_end() -> None:
@@ -287,11 +295,47 @@ def test_containers_tell_what_is_missing_and_bear_what_is_added() -> None:
         content = encoded(sound, way)
         assert _lacking(content + bytes(1000)) is None
         assert _lacking(content[:-50]) is not None
-    assert _lacking(encoded(sound, ("-c:a", "aac", "-f", "ipod")) + b"TAG" + bytes(125)) is None
+    for title in (bytes(30), b"A title of thirty characters  "):
+        tag = b"TAG" + title + bytes(95)
+        assert _lacking(encoded(sound, ("-c:a", "aac", "-f", "ipod")) + tag) is None
     avi, tagged_aac = ("-c:a", "pcm_s16le", "-f", "avi"), ("-c:a", "aac", "-write_id3v2", "1", "-f", "adts")
     for content in (encoded(sound, avi), encoded(sound, tagged_aac)):
         assert _lacking(content) is None
         assert _lacking(content[: len(content) // 2]) is not None
+    segment = encoded(sound, tagged_aac)
+    assert _lacking(segment + segment) is None
+    assert _lacking(segment + segment[:-50]) is not None
+
+
+def test_what_was_reserved_and_has_not_arrived_is_no_padding() -> None:
+    """Many zeros behind sound whose length nothing tells; behind a WAV they do no harm."""
+    sound = spoken(4, 44_100, 1)
+    ways = (
+        (*MP3, *WITHOUT_LENGTH, "-f", "mp3"),
+        ("-c:a", "aac", "-f", "adts"),
+        ("-c:a", "libopus", "-f", "ogg"),
+        ("-c:a", "aac", "-movflags", "frag_keyframe+empty_moov", "-f", "mp4"),
+    )
+    for way in ways:
+        content = encoded(sound, way)
+        assert _unread(content + bytes(60_000)) is None
+        assert _unread(content + bytes(70_000)) is not None
+    assert _unread(sound + bytes(70_000)) is None
+
+
+def _unread(content: bytes) -> str | None:
+    with tempfile.TemporaryFile(buffering=0) as file:
+        file.write(content)
+        return missing_of(Source(file)) or sounds_of(Source(file)).missing
+
+
+def test_a_hole_in_a_wma_is_told() -> None:
+    """ffmpeg looks for the next packet behind it, without a word (P6)."""
+    content = encoded(spoken(6, 48_000, 1), ("-c:a", "wmav2", "-f", "asf"))
+    for filler in (b"\0", b"\xff"):
+        hole = content[:53_248] + filler * 12_288 + content[65_536:]
+        assert "the packet at byte" in str(_lacking(hole))
+    assert _lacking(content) is None
 
 
 def test_samples_that_stand_twice_in_one_file_are_told() -> None:

@@ -1,5 +1,6 @@
 // Whether all of a sound file has arrived, and how long it is by its own frames and pages: browsers decode a cut file as
 // far as it goes, and of joined ones perhaps the first. The service and the command look for the same (decision 0072).
+import { mp4Seconds, webmSeconds } from './promised.ts'
 
 /** `seconds` is null where only decoding tells. */
 export type Length = { isWhole: boolean; seconds: number | null }
@@ -7,6 +8,8 @@ export type Length = { isWhole: boolean; seconds: number | null }
 const OPEN = 0x7fff0000
 // Some writers count the head as samples.
 const TOLERATED = 44
+// Programs that download reserve a file's length before its sound arrives.
+const MOST_PADDING_BYTES = 1 << 16
 const EBML = 0x1a45dfa3
 const SEGMENT = 0x18538067
 const CLUSTER = 0x1f43b675
@@ -17,6 +20,9 @@ const KBITS_1 = [
   [0, 32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
 ]
 const KBITS_2 = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160]
+const ADTS_RATES = [96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350]
+// Clocks of telephones drift against the samples that they count.
+const CLOCKS = 0.99
 const KBITS_2_I = [0, 32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256]
 
 export function lengthOf(buffer: ArrayBuffer): Length {
@@ -24,22 +30,30 @@ export function lengthOf(buffer: ArrayBuffer): Length {
   const view = new DataView(buffer)
   const start = afterTag(bytes, 0)
   const mark = word(bytes, start)
-  if (mark === 'RIFF') return { isWhole: isWholeWav(bytes, view), seconds: null }
+  if (mark === 'RIFF' || mark === 'RF64') return { isWhole: isWholeWav(bytes, view), seconds: null }
   if (mark === 'OggS') return ogg(bytes, view)
-  if (word(bytes, 4) === 'ftyp') return { isWhole: isWholeMp4(bytes, view), seconds: null }
-  if (bytes.length > 4 && view.getUint32(0) === EBML) return { isWhole: isWholeWebm(bytes), seconds: null }
+  if (word(bytes, 4) === 'ftyp') return { isWhole: isWholeMp4(bytes, view), seconds: drifted(mp4Seconds(bytes, view)) }
+  if (bytes.length > 4 && view.getUint32(0) === EBML) return { isWhole: isWholeWebm(bytes), seconds: drifted(webmSeconds(bytes)) }
+  if (isAdts(bytes, start)) return adts(bytes, start)
   if (frameAt(bytes, start)) return mp3(bytes, view, start)
   return { isWhole: true, seconds: null }
+}
+
+function drifted(seconds: number | null): number | null {
+  return seconds === null ? null : CLOCKS * seconds
 }
 
 /** With the samples of one `data` chunk, behind which nothing stands but other chunks, tags and padding. */
 function isWholeWav(bytes: Uint8Array, view: DataView): boolean {
   let hasSamples = false
+  let wide = 0
   for (let at = 12; at < bytes.length; ) {
     if (hasSamples && (isPadding(bytes, at) || afterTag(bytes, at) > at)) return true
     if (at + 8 > bytes.length || (hasSamples && !isChunk(bytes, view, at))) return false
-    const size = view.getUint32(at + 4, true)
+    let size = view.getUint32(at + 4, true)
+    if (word(bytes, at) === 'ds64' && at + 24 <= bytes.length) wide = Number(view.getBigUint64(at + 16, true))
     if (word(bytes, at) === 'data') {
+      if (size === 0xffffffff && wide > 0) size = wide
       if (size >= OPEN) return true
       if (at + 8 + size > bytes.length) return at + 8 + size <= bytes.length + TOLERATED
       hasSamples = true
@@ -88,16 +102,19 @@ function ogg(bytes: Uint8Array, view: DataView): Length {
     at = end
   }
   seconds += rate ? Math.max(0, last - skip) / rate : 0
-  return { isWhole: isPadding(bytes, at), seconds: isCaptured ? null : seconds }
+  return { isWhole: isLittle(bytes, at), seconds: isCaptured ? null : seconds }
 }
 
 function isWholeMp4(bytes: Uint8Array, view: DataView): boolean {
+  let isFilled = isPadding
   for (let at = 0; at < bytes.length; ) {
-    if (at + 8 > bytes.length || (at > 0 && word(bytes, at + 4) === 'ftyp')) return false
+    if (at + 8 > bytes.length) return at > 0 && isFilled(bytes, at)
+    if (word(bytes, at + 4) === 'moof') isFilled = isLittle
+    if (at > 0 && word(bytes, at + 4) === 'ftyp') return false
     let size = view.getUint32(at)
-    if (size === 0) return true
+    if (size === 0 && word(bytes, at + 4) !== '\0\0\0\0') return true
     if (size === 1 && at + 16 <= bytes.length) size = Number(view.getBigUint64(at + 8))
-    if (size < 8 || at + size > bytes.length) return isPadding(bytes, at)
+    if (size < 8 || at + size > bytes.length) return isFilled(bytes, at)
     at += size
   }
   return true
@@ -108,7 +125,7 @@ function isWholeWebm(bytes: Uint8Array): boolean {
   for (let at = 0; at < bytes.length; ) {
     const name = number(bytes, at)
     const length = name && number(bytes, at + name.size, true)
-    if (!name || !length) return at > 0 && isPadding(bytes, at)
+    if (!name || !length) return at > 0 && isLittle(bytes, at)
     if (at > 0 && name.value === EBML) return false
     at += name.size + length.size
     // All ones mean that the length is unknown; eight bytes of them are more than a number holds.
@@ -132,6 +149,25 @@ function number(bytes: Uint8Array, at: number, isLength = false): { size: number
   return { size, value: bytes.subarray(at + 1, at + size).reduce((sum, byte) => sum * 256 + byte, start) }
 }
 
+function isAdts(bytes: Uint8Array, at: number): boolean {
+  return at + 7 <= bytes.length && bytes[at] === 0xff && (bytes[at + 1]! & 0xf6) === 0xf0
+}
+
+/** The frames of an AAC without a container, counted. */
+function adts(bytes: Uint8Array, start: number): Length {
+  let seconds = 0
+  let at = start
+  while (isAdts(bytes, at)) {
+    const [, , third, fourth, fifth, sixth, seventh] = bytes.subarray(at, at + 7)
+    const size = ((fourth! & 3) << 11) | (fifth! << 3) | (sixth! >> 5)
+    const rate = ADTS_RATES[(third! >> 2) & 15]
+    if (!rate || size < 7 || at + size > bytes.length) return { isWhole: false, seconds }
+    seconds += (1024 * ((seventh! & 3) + 1)) / rate
+    at += size
+  }
+  return { isWhole: isLittle(bytes, at), seconds }
+}
+
 /** The frames, counted; what is between them must be tags or zeros. */
 function mp3(bytes: Uint8Array, view: DataView, start: number): Length {
   let [seconds, promised, counted] = [0, 0, 0]
@@ -140,7 +176,7 @@ function mp3(bytes: Uint8Array, view: DataView, start: number): Length {
     const frame = frameAt(bytes, at)
     if (!frame) {
       const after = afterTag(bytes, at)
-      if (after === at && isPadding(bytes, at)) break
+      if (after === at && (promised ? isPadding(bytes, at) : isLittle(bytes, at))) break
       if (after === at) return { isWhole: false, seconds }
       at = after
       continue
@@ -195,6 +231,11 @@ function afterTag(bytes: Uint8Array, at: number): number {
 function lyrics(bytes: Uint8Array): number {
   const end = /^LYRICSBEGIN[^]*?LYRICS(200|END)/.exec(new TextDecoder('latin1').decode(bytes.subarray(0, 1 << 20)))
   return end ? end[0].length : 0
+}
+
+/** As `isPadding`, behind sound whose length nothing tells: much of it stands for sound that has not arrived. */
+function isLittle(bytes: Uint8Array, at: number): boolean {
+  return bytes.length - at <= MOST_PADDING_BYTES && isPadding(bytes, at)
 }
 
 /** Encoders fill up files with one byte again and again; some programs add a line end. */

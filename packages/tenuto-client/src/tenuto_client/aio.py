@@ -98,8 +98,9 @@ class Recognition(_Resource):
     ) -> AsyncJob:
         """Upload a recording of at most 120 minutes and submit it; the result is JSON, `job.json()`.
 
-        Any audio that soundfile or ffmpeg reads is converted to 16 kHz mono FLAC first. `on_bytes` is
-        called with the bytes uploaded so far and the total. Raises AudioError and what `speech.create` does.
+        WAV, FLAC, MP3, OGG, and with ffmpeg M4A, WebM and most films, are converted to 16 kHz mono FLAC
+        first. `on_bytes` is called with the bytes uploaded so far and the total. Raises AudioError and what
+        `speech.create` does.
         """
         order = Order("recognition", model, metadata, idempotency_key)
         return await self._submit(order, parameters, file, on_bytes)

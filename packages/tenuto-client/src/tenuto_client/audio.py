@@ -1,7 +1,8 @@
 """Converts recordings to what the service accepts, 16 kHz mono FLAC, and splits long ones on request.
 
-What soundfile reads (WAV, FLAC, MP3, OGG, AIFF) is converted block by block with soxr; everything else by
-ffmpeg, if it is installed. Both libraries (the extra `audio`) are loaded on first use.
+What soundfile reads (WAV, FLAC, MP3, OGG, AIFF) is converted block by block with soxr; films and what
+telephones record by ffmpeg, if it is installed. A format that cannot tell whether a file is whole is refused.
+Both libraries (the extra `audio`) are loaded on first use.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tenuto_client.errors import AudioError, FFmpegFailed
-from tenuto_client.sounds.containers import missing_of
-from tenuto_client.sounds.part import DAMAGED, told_incomplete
+from tenuto_client.sounds.containers import SECOND, missing_of
+from tenuto_client.sounds.layout import sounds_of
+from tenuto_client.sounds.part import DAMAGED, Sounds, told_incomplete
 from tenuto_client.sounds.source import Source
 
 RATE = 16_000
@@ -29,6 +32,30 @@ OVERLAP_S = 8.0
 SEARCH_S = 20.0
 """How far before the end of a part to look for the quietest moment."""
 
+_TOLD = (
+    *(
+        "mov",
+        "matroska",
+        "asf",
+        "amr",
+        "aac",
+        "avi",
+        "flv",
+        "wav",
+        "w64",
+        "aiff",
+        "caf",
+        "ogg",
+        "flac",
+        "mp3",
+    ),
+    *("mpegts", "mpeg", "ac3", "eac3", "dts", "loas", "wv"),
+)
+"""What ffmpeg may read, by its names: we walk these, or it tells of a frame that is cut or lost."""
+_UNTOLD = (
+    "{0} is not read: nothing tells whether a file of its format is whole; if it is, write it to a new file, "
+    "as with `ffmpeg -i FILE NEW.flac`"
+)
 _BLOCK_FRAMES = 1 << 16
 _STEP_S = 0.1
 _MIN_OVERLAP_S, _MAX_OVERLAP_S = 5.0, 10.0
@@ -108,7 +135,7 @@ def convert_to_wav(source: Path, target: Path) -> None:
     try:
         with source.open("rb", buffering=0) as file:
             reading = Reading(Source(file))
-            samples, rate = reading.as_it_is(2)
+            samples, rate = reading.as_it_is(2, partial(_check_format, source))
     except OSError as error:
         raise AudioError(f"{source} cannot be read: {error.strerror}") from error
     except soundfile.LibsndfileError as error:
@@ -142,7 +169,7 @@ def _convert_with_soundfile(source: Path, target: Path) -> float:
         with source.open("rb", buffering=0) as file:
             reading = Reading(Source(file))
             with soundfile.SoundFile(target, "w", RATE, 1, "PCM_16", format="FLAC") as flac:
-                for samples in reading.blocks():
+                for samples in reading.blocks(partial(_check_format, source)):
                     frames += len(samples)
                     flac.write(samples)
     except FileNotFoundError as error:
@@ -158,17 +185,27 @@ def _convert_with_soundfile(source: Path, target: Path) -> float:
     return frames / RATE
 
 
+def _check_format(source: Path, decoder: Any, _promised: int) -> None:
+    from tenuto_client.sounds.samples import FORMATS
+
+    if decoder.format not in FORMATS:
+        raise AudioError(_UNTOLD.format(source))
+
+
 def _convert_with_ffmpeg(source: Path, target: Path) -> float:
     """Through a WAV with one or two channels, because ffmpeg takes a mean where two cancel each other out."""
     with source.open("rb", buffering=0) as file:
-        missing = missing_of(Source(file))
+        missing = missing_of(Source(file)) or _unread(sounds_of(Source(file)))
     with tempfile.TemporaryDirectory(prefix="tenuto-") as folder:
         wav = Path(folder, "recording.wav")
-        command = ["ffmpeg", "-nostdin", "-v", "error", "-y", "-i", str(source.absolute()), "-vn"]
+        command = ["ffmpeg", "-nostdin", "-v", "error", "-y", "-format_whitelist", ",".join(_TOLD)]
+        command += ["-i", str(source.absolute()), "-vn"]
         way = ["-af", "aformat=channel_layouts=mono|stereo", "-ar", str(RATE), "-c:a", "pcm_s16le"]
         done = subprocess.run(
             [*command, *way, str(wav)], capture_output=True, encoding="utf-8", errors="replace", check=False
         )
+        if done.returncode and "not on whitelist" in done.stderr:
+            raise AudioError(_UNTOLD.format(source))
         if done.returncode:
             lines = done.stderr.strip().splitlines() or ["it gives no reason"]
             raise FFmpegFailed(f"{source} cannot be read, not even by ffmpeg", lines[-1])
@@ -177,6 +214,11 @@ def _convert_with_ffmpeg(source: Path, target: Path) -> float:
     if missing := missing or (DAMAGED if done.stderr.strip() else None):
         raise AudioError(f"{source} is not read: {told_incomplete(missing, seconds)}")
     return seconds
+
+
+def _unread(sounds: Sounds) -> str | None:
+    """What ffmpeg would pass over: it reads the first of several files."""
+    return sounds.missing or (SECOND if len(sounds.parts) > 1 else None)
 
 
 def _cuts(file: Any, seconds: float, part_s: float, overlap_s: float) -> Iterator[tuple[float, float]]:

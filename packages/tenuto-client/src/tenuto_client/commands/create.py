@@ -65,7 +65,9 @@ def _add_draw(parser: Parser) -> None:
 
 def _add_transcribe(parser: Parser) -> None:
     parser.add_argument(
-        "file", metavar="FILE", help=t("the recording: WAV, FLAC, MP3, OGG, or anything that ffmpeg reads")
+        "file",
+        metavar="FILE",
+        help=t("the recording: WAV, FLAC, MP3, OGG, and with ffmpeg M4A, WebM and most films"),
     )
     group = parser.add_argument_group(t("result"))
     group.add_argument("-o", "--output", metavar="FILE", help=t("the output file (default: stdout)"))

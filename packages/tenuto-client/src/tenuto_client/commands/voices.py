@@ -24,9 +24,7 @@ def add(parser: Parser, verb: str) -> None:
         "--kind", choices=("shared", "official", "emotion", "own"), help=t("only voices of this kind")
     )
     new = parser.add_verb("add", "Upload a recording of 1 to 15 seconds as your own voice.")
-    new.add_argument(
-        "file", metavar="FILE", help=t("a PCM16 WAV, or anything that soundfile or ffmpeg reads")
-    )
+    new.add_argument("file", metavar="FILE", help=t("a PCM16 WAV, or another WAV, FLAC, MP3, OGG or AIFF"))
     new.add_argument("--name", metavar="NAME", help=t("the name of the voice (default: the file name)"))
     get = parser.add_verb("show", "Show a voice, or save its recording.", "get")
     get.add_argument("-o", "--output", metavar="FILE", help=t("save the recording in this file"))

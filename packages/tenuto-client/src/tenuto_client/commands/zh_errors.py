@@ -223,6 +223,11 @@ ERRORS: tuple[tuple[str, str], ...] = (
         "{0} is not read: it is damaged or cut off: {1}; it holds no sound that can be read",
         "{0}：文件已损坏或被截断（{1}），读不出声音",
     ),
+    (
+        "{0} is not read: nothing tells whether a file of its format is whole; if it is, write it to a new file, as with "
+        "`ffmpeg -i FILE NEW.flac`",
+        "{0} 没有读取：这种格式的文件无法确定是否完整；如果它是完整的，请把它写入一个新文件，例如 `ffmpeg -i FILE NEW.flac`",
+    ),
     ("{0} is not read: {1}", "{0} 没有读取：{1}"),
     ("{0} contains no audio", "{0} 没有声音"),
     ("{0} cannot be read, not even by ffmpeg: {1}", "{0} 无法读取，ffmpeg 也不行：{1}"),

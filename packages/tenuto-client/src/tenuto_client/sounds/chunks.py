@@ -13,7 +13,7 @@ _OPEN_BYTES = 0xFFFF_FFFF
 _WIDE_BYTES = 8
 _SAMPLES = (b"data", b"SSND")
 _TWICE = "samples stand in it twice, and only the first can be read"
-UNKNOWN_BYTES = 0x7FFF_0000
+UNKNOWN_BYTES = 0x7F00_0000
 """From this length on, a 32-bit length that is too long is that of a stream: its writer could not go back."""
 _TOLERATED_BYTES = 44
 """Some writers count the head as samples."""

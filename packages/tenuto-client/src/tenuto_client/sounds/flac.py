@@ -1,5 +1,7 @@
 """FLAC files, of which several may be joined, and whether their last frame is whole. Source: RFC 9639."""
 
+from collections.abc import Iterator
+
 from tenuto_client.sounds.part import Part, Sounds
 from tenuto_client.sounds.source import Source
 
@@ -23,15 +25,19 @@ def find_part(source: Source, at: int, sounds: Sounds, end: int) -> int:
     end = min(end, source.find(_FIRST_BLOCK, place), source.find(_ONLY_BLOCK, place))
     begin = min(end, max(place, end - _TAIL_BYTES))
     tail = source.at(begin, end - begin)
-    # Zeros fill up some files; the checksum itself may also end in them.
-    least = len(tail.rstrip(b"\0"))
-    ends = (size for size in range(least, min(len(tail), least + _CRC_BYTES) + 1) if _ends_whole(tail[:size]))
-    sound_bytes = next(ends, None)
+    sound_bytes = next((size for size in _ends(tail) if _ends_whole(tail[:size])), None)
     if sound_bytes is None:
         sounds.lacks("its last frame is not whole, or is followed by what is no sound")
         sound_bytes = len(tail)
     sounds.parts.append(_part(source, at, begin + sound_bytes))
     return end
+
+
+def _ends(tail: bytes) -> Iterator[int]:
+    """Where the last frame may end: zeros or line ends follow some, and its checksum may end in such, too."""
+    for filler in (b"\0", b"\r\n"):
+        least = len(tail.rstrip(filler))
+        yield from range(least, min(len(tail), least + _CRC_BYTES) + 1)
 
 
 def _part(source: Source, at: int, end: int) -> Part:

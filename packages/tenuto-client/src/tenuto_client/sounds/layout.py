@@ -2,7 +2,7 @@
 
 from tenuto_client.sounds import chunks, flac, mp3, ogg
 from tenuto_client.sounds.part import Part, Sounds
-from tenuto_client.sounds.source import Source, after_id3
+from tenuto_client.sounds.source import MOST_PADDING_BYTES, Source, after_id3
 
 MAX_PARTS = 1000
 _CHUNKS = {
@@ -53,6 +53,8 @@ def _after_other(source: Source, at: int, end: int, sounds: Sounds) -> int:
     while at and place < end and not (block := source.at(place, min(1 << 16, end - place))).strip(b"\0"):
         place += len(block)
     if place >= end:
+        if place - at > MOST_PADDING_BYTES and sounds.parts and sounds.parts[-1].is_open:
+            sounds.lacks(f"its last {end - at} bytes are zeros, as if they had not arrived")
         return end
     if at:
         place += len(block) - len(block.lstrip(b"\0"))

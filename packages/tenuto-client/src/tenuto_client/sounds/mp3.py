@@ -134,7 +134,9 @@ def _add(run: _Run, sounds: Sounds) -> None:
     least = (run.frames - _SLACK_FRAMES) * run.first.samples - (run.trimmed if is_right else 0)
     # The decoder's estimate: the length by the size of the first frame. Too long an estimate is harmless.
     claimed = 0 if is_right else (run.frames + _SLACK_FRAMES) * (run.first.size + 1)
-    sounds.parts.append(Part(((start, run.end),), max(claimed, run.end - start), max(0, least)))
+    sounds.parts.append(
+        Part(((start, run.end),), max(claimed, run.end - start), max(0, least), run.promised is None)
+    )
 
 
 def _tag_at(head: bytes, kind: _Kind) -> int:

@@ -120,7 +120,7 @@ def _add(source: Source, link: _Link, sounds: Sounds) -> None:
         page[5] |= _ENDS
         page[22:26] = _checksum(bytes(page)).to_bytes(4, "little")
         pieces = (*link.pieces[:-1], (start, link.last.start), bytes(page))
-    sounds.parts.append(Part(pieces, least_frames=0 if link.is_captured else None))
+    sounds.parts.append(Part(pieces, least_frames=0 if link.is_captured else None, is_open=True))
 
 
 def _checksum(page: bytes) -> int:

@@ -16,6 +16,8 @@ class Part:
     """The length to give to a decoder that takes a sound's length from it, if that is more."""
     least_frames: int | None = None
     """How many frames decoding must give, or some were lost; None: as many as the head says."""
+    is_open: bool = False
+    """Whether nothing but its end tells how long it is."""
     is_unknown: bool = False
     """Whether it begins like none of the formats that are walked here."""
 

@@ -17,8 +17,8 @@ BLOCK_FRAMES = 1 << 16
 UNKNOWN_FRAMES = 0x7FFF_FFFF_FFFF_FFFF
 """libsndfile's length of a stream that does not state its own."""
 _ROUNDED_FRAMES = 3 * 1152
-_WALKED = ("MP3", "OGG")
-"""Formats of which the decoder reads a part and takes it for the whole."""
+FORMATS = frozenset(("WAV", "WAVEX", "RF64", "W64", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"))
+"""The formats that are walked, by libsndfile's names; of others it reads what there is, without a word."""
 _CANCELLED = 0.01
 """If their mean has less than this share of the loudest channel's power, channels cancel each other out.
 
@@ -112,7 +112,7 @@ class Reading:
             try:
                 with _Decoder(_PartFile(self._source, part)) as decoder:
                     check(decoder, _promised(decoder, part))
-                    if part.is_unknown and decoder.format in _WALKED:
+                    if part.is_unknown and decoder.format in FORMATS:
                         self._sounds.lacks(f"its beginning is not that of an {decoder.format}")
                     yield from self._decoded(decoder, part, on_samples)
             except soundfile.LibsndfileError as error:
@@ -120,12 +120,13 @@ class Reading:
                     raise
                 self._sounds.lacks(f"the decoder says: {error.error_string}")
 
-    def as_it_is(self, channels: int) -> tuple[NDArray[np.int16], int]:
+    def as_it_is(self, channels: int, check: Callable[[Any, int], None]) -> tuple[NDArray[np.int16], int]:
         """All samples of a short recording and their rate, of its first channels. What `blocks` raises."""
         found: list[NDArray[np.int16]] = []
         kinds: list[tuple[int, int]] = []
         for part in self._sounds.parts:
             with _Decoder(_PartFile(self._source, part)) as decoder:
+                check(decoder, _promised(decoder, part))
                 pieces = [decoder.read(BLOCK_FRAMES, "int16", always_2d=True)]
                 while len(pieces[-1]) == BLOCK_FRAMES:
                     pieces.append(decoder.read(BLOCK_FRAMES, "int16", always_2d=True))

@@ -4,6 +4,8 @@ import os
 from typing import BinaryIO
 
 _WINDOW_BYTES = 1 << 18
+MOST_PADDING_BYTES = 1 << 16
+"""Behind sound whose length nothing tells. Programs that download reserve a file's length beforehand."""
 
 
 class Source:
@@ -41,6 +43,10 @@ class Source:
                 return False
             start += len(block)
         return True
+
+    def is_little(self, start: int) -> bool:
+        """Whether nothing is there but some padding; much of it stands for sound that has not arrived."""
+        return self.size - start <= MOST_PADDING_BYTES and self.is_padding(start)
 
     def _read(self, start: int, count: int) -> bytes:
         os.lseek(self._fd, start, os.SEEK_SET)

@@ -218,8 +218,7 @@ def decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) ->
 
 def _decode(file: BinaryIO, flac: BinaryIO, program: str, folder: Path | None) -> int:
     """Formats that libsndfile cannot read are left to ffmpeg, if there is one."""
-    file.seek(0)
-    form = ffmpeg.format_of(file.read(ffmpeg.START_BYTES))
+    form = ffmpeg.format_in(file)
     if form is None:
         return to_flac(file, flac)
     if program == NONE:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, MAX_SAMPLES, READABLE
 from tenuto.process.confinement import confine
-from tenuto_client.sounds.samples import Reading
+from tenuto_client.sounds.samples import FORMATS, Reading
 from tenuto_client.sounds.source import Source
 
 RATE = 16_000
@@ -39,8 +39,6 @@ WATCH_S = 0.2
 
 _UNKNOWN_FRAMES = 0x7FFF_FFFF_FFFF_FFFF
 """What libsndfile says of a stream without a length."""
-_FORMATS = frozenset(("WAV", "WAVEX", "RF64", "W64", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"))
-"""The formats that are read, by libsndfile's names."""
 _BEGINNINGS = (
     *(b"RIFF", b"RIFX", b"RF64", b"BW64", b"riff", b"FORM"),
     *(b"fLaC", b"OggS", b"ID3", b".snd", b"dns.", b"caff"),
@@ -121,7 +119,7 @@ def _check_beginning(content: bytes) -> None:
 
 
 def _check_head(stream: soundfile.SoundFile, promised: int) -> None:
-    if stream.format not in _FORMATS:
+    if stream.format not in FORMATS:
         raise _Refused(f"it is {stream.format}, which is not read here; {READABLE} are")
     if stream.channels > MAX_CHANNELS:
         raise _Refused(f"it has {stream.channels} channels; at most {MAX_CHANNELS} are read")

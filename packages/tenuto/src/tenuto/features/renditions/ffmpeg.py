@@ -18,7 +18,7 @@ from tenuto.process.confinement import confine
 from tenuto.process.decoder import DecoderEnded, DecoderFailed, NotReadable, read_answer, start_child
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.part import DAMAGED, told_incomplete
-from tenuto_client.sounds.source import Source
+from tenuto_client.sounds.source import Source, after_id3
 
 RATE = 16_000
 """In Hz, of the recordings it decodes."""
@@ -68,6 +68,12 @@ def format_of(start: bytes) -> str | None:
     if start[:1] == b"\xff" and len(start) > 1 and start[1] & 0xF6 == 0xF0:
         return "aac"  # ADTS; MP3 has the same first 12 bits, but its layer is not 0.
     return next((name for at, mark, name in _MARKS if start[at:].startswith(mark)), None)
+
+
+def format_in(file: BinaryIO) -> str | None:
+    """As `format_of`, of an open file, which a tag may precede."""
+    source = Source(file)
+    return format_of(source.at(after_id3(source, 0), START_BYTES))
 
 
 def to_wav(program: str, form: str, source: BinaryIO, target: BinaryIO) -> str | None:

@@ -35,6 +35,8 @@ class Feature(NamedTuple):
     """A function of the `api.service.Service`: the `api.service.Part` that it keeps in an API process."""
     duties: str = ""
     """A function of the `worker.context.WorkerContext`: the `worker.duties.Duty`s of every worker."""
+    stores: Mapping[str, str] = {}
+    """By the scheme of an address, a function of settings and environment: the `file.blob.BlobStore` there."""
     commands: Mapping[str, Command] = {}
     """By their words, such as `admin audit`: commands of `tenuto`."""
     observe: str = ""

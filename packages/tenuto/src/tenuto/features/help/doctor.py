@@ -204,8 +204,8 @@ def _stranger(settings: "Settings", database: "Database") -> str | None:
 def _lacking_migrations(settings: "Settings") -> list[str]:
     """The migrations that must be applied before anything can serve; no table and no file is created."""
     from tenuto.db.migrations import pending, shipped
-    from tenuto.features.backup.restore import refuse_unfinished
-    from tenuto.features.copies.record import open_compared
+    from tenuto.process.copies import open_compared
+    from tenuto.process.opening import refuse_unfinished
 
     refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")
@@ -242,8 +242,8 @@ def _bytes(settings: "Settings") -> Iterator[CheckResult]:
 
     if bucket_of(settings.blobs) is None:
         return
+    from tenuto.features.s3.opening import probe
     from tenuto.features.s3.s3 import S3Blobs
-    from tenuto.file.opening import probe
     from tenuto.process.opening import open_blobs
 
     try:

@@ -36,7 +36,7 @@ class Feature(NamedTuple):
     duties: str = ""
     """A function of the `worker.context.WorkerContext`: the `worker.duties.Duty`s of every worker."""
     stores: Mapping[str, str] = {}
-    """By the scheme of an address, a function of settings and environment: the `file.blob.BlobStore` there."""
+    """By the scheme of an address: a function of settings and environment that opens the store there."""
     commands: Mapping[str, Command] = {}
     """By their words, such as `admin audit`: commands of `tenuto`."""
     observe: str = ""

@@ -39,6 +39,8 @@ class Feature(NamedTuple):
     """By the scheme of an address: a function of settings and environment that opens the store there."""
     commands: Mapping[str, Command] = {}
     """By their words, such as `admin audit`: commands of `tenuto`."""
+    console: str = ""
+    """A function called before any command: it registers words, examples or services of its own."""
     observe: str = ""
     """A function of an event's name and its fields, called for each (`logs.listen`)."""
     erase: str = ""

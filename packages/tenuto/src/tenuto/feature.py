@@ -44,7 +44,7 @@ class Feature(NamedTuple):
     observe: str = ""
     """A function of an event's name and its fields, called for each (`logs.listen`)."""
     erase: str = ""
-    """A function of a transaction and a `file.erasure.Erased`: it erases what the feature keeps of that."""
+    """A function of a transaction and a `job.erasure.Erased`: it erases what the feature keeps of that."""
     package: str = ""
     """Where parts that begin with a dot are."""
 

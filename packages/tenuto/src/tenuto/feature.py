@@ -29,6 +29,13 @@ class Feature(NamedTuple):
     """The features that it imports."""
     kind: str = ""
     """A kind of job: a `kind.kinds.Kind`."""
+    entries: str = ""
+    """A function of the settings, the catalog's entries before it and a list of faults, which it extends: the
+    entries that it adds, by model."""
+    weights: str = ""
+    """A function of the folder of weights and a name in it: whether they are there and verified."""
+    starting: str = ""
+    """A function of the settings and the database: what has to be done before `serve` starts."""
     routes: str = ""
     """A function of the settings: by path and method, what answers, as in `api.app`."""
     serving: str = ""

@@ -49,7 +49,7 @@ READS_A_STORE_OF_THE_CORE = frozenset(
     for name in (
         *("chat/priced_calls", "events/feed", "history/ledger_reads"),
         *("history/search", "history/usage", "history/usage_rows"),
-        *("studio/people_operations", "studio/sessions", "telemetry/trace"),
+        *("studio/people_operations", "telemetry/trace"),
     )
 )
 """They came out of the core, and have to read it by name instead: the list only becomes shorter."""

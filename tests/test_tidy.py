@@ -37,7 +37,7 @@ DETECTS_LANGUAGES = "tenuto/features/openai/speech.py"
 READS_RECORDINGS = (
     "tenuto/features/recognition/to_flac.py",
     "tenuto/features/renditions/ffmpeg.py",
-    "tenuto/process/flac_child.py",
+    "tenuto/features/recognition/flac_child.py",
 )
 """It reads a file as the commands do on a caller's machine, by `tenuto_client.sounds`."""
 WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}

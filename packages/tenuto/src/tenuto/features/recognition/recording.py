@@ -3,7 +3,7 @@
 It is decoded once per attempt, into an unnamed file in the data folder, so nothing is left of it however the
 worker ends. The cuts depend on the samples alone, so that every attempt has the same chunks.
 
-A child process decodes (`process.flac_child`). It handles a caller's bytes, so its answer is read within
+A child process decodes (`flac_child`). It handles a caller's bytes, so its answer is read within
 limits, and any way in which it can end is accounted for.
 """
 
@@ -164,7 +164,7 @@ class Decoding:
         self._closing = threading.Lock()
         try:
             self._child = start_child(
-                "tenuto.process.flac_child", str(duration_ms), source=theirs, output=output
+                "tenuto.features.recognition.flac_child", str(duration_ms), source=theirs, output=output
             )
         except DecoderFailed:
             self._close_input()

@@ -2,7 +2,7 @@
 
 `python -m tenuto.features.recognition.to_flac FILE` decodes its standard input, a file, into the open file of
 that number, and answers with one line of JSON. Its format is recognised by its content, never by its name.
-Memory does not grow with the file, and time only with the sound in it. `process.decoder` is the parent.
+Memory does not grow with the file, and time only with the sound in it. `sound_files` is the parent.
 """
 
 import json

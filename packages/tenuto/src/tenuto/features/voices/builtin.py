@@ -2,6 +2,7 @@
 
 An id is derived from a voice's number and the SHA-256 of its recording: another recording is another voice.
 The number stands where other ids have their time, so built-in voices are listed first, in the table's order.
+Nothing here writes bytes: `bootstrap` does, then adds the voices that were missing.
 """
 
 import hashlib
@@ -14,17 +15,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from tenuto import failpoints
-from tenuto.db.database import Database, Transaction
-from tenuto.errors import OperatorError, StorageFailed
+from tenuto.db.database import Transaction
+from tenuto.errors import OperatorError
 from tenuto.features.voices import store
 from tenuto.features.voices.store import NewVoice
 from tenuto.file import operations as artifacts
-from tenuto.file.blob import BlobRecord, BlobStore
-from tenuto.file.reasons import reason
-from tenuto.ids import Ids, encode
+from tenuto.file.blob import BlobRecord
+from tenuto.ids import encode
 from tenuto.media.wav import read_pcm16_wav
-from tenuto.process.runtime import clock
 
 _OF_A_READER = ("reader", "source", "licence")
 """What the table says of a person's recording."""
@@ -72,21 +70,6 @@ def missing(tx: Transaction, voices: list[BuiltIn]) -> list[BuiltIn]:
     """The voices that are not installed yet."""
     there = {stored.id for stored in store.built_ins(tx)}
     return [voice for voice in voices if voice.voice_id not in there]
-
-
-def install_missing(database: Database, blobs: BlobStore) -> None:
-    """Install the built-in voices that are missing: bytes first, then the rows."""
-    voices = built_in_voices()
-    lacking = database.read(lambda tx: missing(tx, voices))
-    ids = Ids(clock)
-    try:
-        recordings = {voice.voice_id: blobs.write(ids.new("blob"), voice.content()) for voice in lacking}
-    except StorageFailed as error:
-        why = reason(error.__cause__ or error)
-        raise OperatorError(f"the store of bytes {why}; fix that, or correct its settings") from error
-    failpoints.hit("install.after_bytes")
-    now_ms = clock()
-    database.write(lambda tx: install(tx, voices, recordings, now_ms=now_ms))
 
 
 def install(

@@ -44,8 +44,8 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     from tenuto.db.damaged_text import decoded_json, text_of
     from tenuto.db.database import Transaction
     from tenuto.features.voices import operations
-    from tenuto.features.voices.builtin import install_missing
     from tenuto.features.voices.rows import LibraryVoiceRow
+    from tenuto.process.opening import install_voices
 
     def read(tx: Transaction) -> list[LibraryVoiceRow]:
         voices: list[LibraryVoiceRow] = []
@@ -55,7 +55,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
     location = location_of(options)
     with records(location) as database:
-        install_missing(database, own_blobs(location.settings(), database))
+        install_voices(database, own_blobs(location.settings(), database))
         voices = database.read(read)
     spoken = [decoded_json(voice.languages, list[str]) for voice in voices]
     listed: list[dict[str, Any]] = [

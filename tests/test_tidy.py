@@ -48,7 +48,7 @@ READS_A_STORE_OF_THE_CORE = frozenset(
     f"tenuto/features/{name}.py"
     for name in (
         *("chat/priced_calls", "events/feed", "history/ledger_reads"),
-        *("history/search", "history/usage", "history/usage_rows"),
+        *("history/search", "history/usage", "history/usage_rows", "recognition/live_text"),
         *("studio/people_operations", "telemetry/trace"),
     )
 )

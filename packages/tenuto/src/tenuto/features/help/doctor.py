@@ -116,7 +116,7 @@ def _hosts(settings: "Settings") -> Iterator[CheckResult]:
 
 def _decoders(settings: "Settings") -> Iterator[CheckResult]:
     """Whether the kernel lets callers' recordings be decoded in a process that can open nothing."""
-    from tenuto.process.confinement import missing_here
+    from tenuto.features.decoding.confinement import missing_here
 
     missing = missing_here()
     if missing:
@@ -128,9 +128,9 @@ def _decoders(settings: "Settings") -> Iterator[CheckResult]:
 def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
     """Whether the ffmpeg in the settings, if any, writes AAC while confined."""
     from tenuto.addresses import NONE
+    from tenuto.features.decoding.child import DecoderEnded, DecoderFailed
     from tenuto.features.renditions import ffmpeg
     from tenuto.media.wav import pcm16_wav
-    from tenuto.process.decoder import DecoderEnded, DecoderFailed
 
     if settings.ffmpeg == NONE:
         return

@@ -42,6 +42,7 @@ from tenuto.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
+from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable
 from tenuto.features.openai.jobs import Submitted
 from tenuto.features.openai.keys import find_earlier, has_left, request_key
 from tenuto.features.recognition.sound_files import to_flac
@@ -54,7 +55,6 @@ from tenuto.file.uploads import admit_flac
 from tenuto.job.submit import Accepted, Request, check_admission, submit_with_input_async
 from tenuto.kind.fields import short
 from tenuto.media.flac import READABLE, FlacSummary
-from tenuto.process.decoder import DecoderEnded, DecoderFailed, NotReadable
 
 T = TypeVar("T")
 FILE = "file"

@@ -20,9 +20,9 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
+from tenuto.features.decoding.confinement import confine
 from tenuto.media import flac
 from tenuto.media.flac import FlacInvalid, StreamInfo
-from tenuto.process.confinement import confine
 from tenuto_client.sounds.samples import mixed
 
 RATE = 16_000

@@ -3,7 +3,7 @@
 import json
 from typing import Any, BinaryIO
 
-from tenuto.process.decoder import (
+from tenuto.features.decoding.child import (
     DecoderEnded,
     DecoderFailed,
     NotReadable,

@@ -17,8 +17,8 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from tenuto.features.decoding.confinement import confine
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, MAX_SAMPLES, READABLE
-from tenuto.process.confinement import confine
 from tenuto_client.sounds.samples import Reading
 from tenuto_client.sounds.source import Source
 

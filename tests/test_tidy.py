@@ -37,7 +37,7 @@ DETECTS_LANGUAGES = "tenuto/features/openai/speech.py"
 READS_RECORDINGS = (
     "tenuto/features/recognition/to_flac.py",
     "tenuto/features/renditions/ffmpeg.py",
-    "tenuto/process/flac_child.py",
+    "tenuto/features/recognition/flac_child.py",
 )
 """It reads a file as the commands do on a caller's machine, by `tenuto_client.sounds`."""
 WALL_CLOCK = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
@@ -47,9 +47,9 @@ LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]+)?\)")
 READS_A_STORE_OF_THE_CORE = frozenset(
     f"tenuto/features/{name}.py"
     for name in (
-        *("backup/backups", "backup/pairing", "chat/priced_calls", "events/feed", "history/ledger_reads"),
+        *("chat/priced_calls", "events/feed", "history/ledger_reads"),
         *("history/search", "history/usage", "history/usage_rows", "recognition/live_text"),
-        *("studio/people_operations", "studio/sessions", "telemetry/trace"),
+        *("studio/people_operations", "telemetry/trace"),
     )
 )
 """They came out of the core, and have to read it by name instead: the list only becomes shorter."""

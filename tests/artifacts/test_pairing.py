@@ -10,9 +10,9 @@ import pytest
 from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
 from tenuto.db.database import Database
 from tenuto.errors import BucketMissing, OperatorError, StorageFailed
-from tenuto.features.backup import pairing
 from tenuto.features.s3.s3 import S3Blobs
 from tenuto.features.s3.s3_client import Credentials, S3Location
+from tenuto.file import pairing
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
 

@@ -32,6 +32,7 @@ from tenuto.features.backup.manifest import read_manifest
 from tenuto.features.backup.rows import LEFT_OUT
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
+from tenuto.process.opening import refuse_unfinished
 
 Operation = dict[str, Any]
 
@@ -152,7 +153,7 @@ def test_a_killed_restore_is_gone_on_with(make_place: MakeService, origin: Origi
     other = make_place("sqlite" if origin.place.database_url else "postgresql")
     killed = with_failpoint(other, f"{where}:1:kill", "admin", "restore", str(origin.kept))
     with pytest.raises(OperatorError, match="run `tenuto admin restore` with the same backup again"):
-        restore.refuse_unfinished(other.folder)
+        refuse_unfinished(other.folder)
     done = other.command("admin", "restore", str(origin.kept))
 
     assert -signal.SIGKILL == killed.returncode
@@ -442,7 +443,7 @@ def test_a_backup_that_beats_is_not_forgotten_for_another_observer(database: Dat
 
     assert (True, False, True, False) == (beaten, kept, gone, late)
     assert before.seen_at < after.seen_at
-    assert not read(backups.is_under_way)
+    assert not read(backups.under_way)
 
 
 @OF_ONE

@@ -16,18 +16,18 @@ from servers.postgres import THROUGH, PostgresServer, start_postgres
 from servers.processes import until
 from servers.proxy import Proxy
 from tenuto.config import Settings
+from tenuto.db import generation_row as store
 from tenuto.db.connection_errors import describe
+from tenuto.db.copies import look
 from tenuto.db.database import Database, Transaction
 from tenuto.db.generation import Copy
 from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
 from tenuto.db.servers import Open, Servers
 from tenuto.errors import Unavailable
-from tenuto.features.copies import store
-from tenuto.features.copies.look import look
-from tenuto.features.copies.record import begin, exchange, open_compared
 from tenuto.features.copies.verified import unverified
 from tenuto.file.directory import DirectoryBlobs
+from tenuto.process.copies import begin, exchange, open_compared
 
 OURS = "select count(*) from pg_stat_activity where application_name like 'tenuto%'"
 

@@ -10,6 +10,7 @@ import pytest
 from tenuto.config import ModelSettings, Settings, UpstreamSettings
 from tenuto.features.chat import body as chat
 from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.catalog import taken_by
 from tenuto.features.chat.messages import Image, Message
 from tenuto.kind.rules import models
 
@@ -333,7 +334,7 @@ def test_addresses_of_pictures_are_the_operators_choice() -> None:
     """`https:` alone, and of a host; its picture beside it is none the worse."""
     there = UpstreamSettings("https://there/v1", image_addresses=True)
     settings = Settings(Path(), models={"a/b": ModelSettings(upstream=there)})
-    takes = models(settings)["a/b"].takes
+    takes = taken_by(models(settings)["a/b"])
     taken = [
         "https://host/a.png?b=c%20#d",
         "https://host",

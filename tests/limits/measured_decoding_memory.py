@@ -32,7 +32,7 @@ def test_a_bomb_takes_no_more_memory_than_a_second_of_it() -> None:
 def test_a_flac_bomb_ends_within_its_limits() -> None:
     """A minute of eight channels at 192 kHz in a few bytes takes no more memory than a second of it."""
     content = silence(60, rate=192_000, channels=8, bits=24)
-    with Peak(b"tenuto.process.flac_child") as peak:
+    with Peak(b"tenuto.features.recognition.flac_child") as peak:
         duration_ms = as_pcm(content)[0].summary.duration_ms
 
     assert 60_000 == duration_ms

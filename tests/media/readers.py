@@ -12,8 +12,8 @@ import numpy as np
 import soundfile
 
 from tenuto.features.recognition.recording import Decoded, Decoding
+from tenuto.features.recognition.sound_files import to_flac
 from tenuto.media.flac import FlacSummary, Inspection
-from tenuto.process.decoder import to_flac
 
 
 def inspect(content: bytes, piece_bytes: int = 1 << 20) -> FlacSummary:

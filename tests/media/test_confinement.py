@@ -10,7 +10,7 @@ import pytest
 
 from media.readers import as_pcm
 from servers.flacs import Recipe, made, noise
-from tenuto.process.confinement import missing_here
+from tenuto.features.decoding.confinement import missing_here
 
 pytestmark = pytest.mark.skipif(bool(missing_here()), reason="this kernel lacks Landlock or seccomp")
 
@@ -59,7 +59,7 @@ def test_the_decoding_child_is_confined() -> None:
 def _tried(line: str, confinement: str) -> str:
     code = f"""
     import os, resource, socket, sys, threading
-    from tenuto.process.confinement import confine
+    from tenuto.features.decoding.confinement import confine
     name = sys.argv[1]
     assert {confinement} == []
     try:

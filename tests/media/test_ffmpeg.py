@@ -13,9 +13,10 @@ import pytest
 import soundfile
 
 from servers.ffmpegs import ffmpeg
+from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable
+from tenuto.features.decoding.confinement import missing_here
+from tenuto.features.recognition.sound_files import to_flac
 from tenuto.features.renditions import ffmpeg as module
-from tenuto.process.confinement import missing_here
-from tenuto.process.decoder import DecoderEnded, DecoderFailed, NotReadable, to_flac
 
 pytestmark = pytest.mark.skipif(bool(missing_here()), reason="this kernel lacks Landlock or seccomp")
 

@@ -13,8 +13,9 @@ import soundfile
 
 from media.readers import converted
 from servers.flacs import silence
+from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable, start_child
 from tenuto.features.recognition import to_flac as module
-from tenuto.process.decoder import DecoderEnded, DecoderFailed, NotReadable, start_child, to_flac
+from tenuto.features.recognition.sound_files import to_flac
 
 RATE = 44_100
 MIB = 1 << 20
@@ -153,7 +154,8 @@ def test_decoding_that_makes_no_progress_ends(monkeypatch: pytest.MonkeyPatch) -
         (Path(folder) / "slow_to_flac.py").write_text(slow)
         monkeypatch.setenv("PYTHONPATH", folder)
         monkeypatch.setattr(
-            "tenuto.process.decoder.start_child", lambda _, **files: start_child("slow_to_flac", **files)
+            "tenuto.features.recognition.sound_files.start_child",
+            lambda _, **files: start_child("slow_to_flac", **files),
         )
 
         with pytest.raises(DecoderEnded, match="too much time or memory"):

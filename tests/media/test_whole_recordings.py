@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from media.readers import as_pcm, converted
 from servers.ffmpegs import ffmpeg
-from tenuto.process.decoder import NotReadable
+from tenuto.features.decoding.child import NotReadable
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.layout import sounds_of
 from tenuto_client.sounds.mp3 import _kind

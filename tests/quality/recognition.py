@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from tenuto.features.recognition import flac_child
 from tenuto.features.recognition.transcript_merge import ChunkTranscript, merge_segment_text
-from tenuto.process import flac_child
 
 from .document import provenance, write_section
 from .human import clips

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tenuto.account import tries
-from tenuto.account.tries import Counts
 from tenuto.api.limits import MAX_KEYS, Buckets
 from tenuto.errors import RateLimited
+from tenuto.features.studio import tries
+from tenuto.features.studio.tries import Counts
 from web.browsers import DAY_MS, PASSWORD, SECOND_MS, Browser, Studio, error
 from web.conftest import Open
 

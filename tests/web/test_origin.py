@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tenuto.account import tries
 from tenuto.api import app as api
+from tenuto.features.studio import tries
 from tenuto.features.studio.app import ROUTES
 from web.browsers import PROXY, Browser, Studio, error
 from web.conftest import Open

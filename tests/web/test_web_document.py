@@ -5,11 +5,11 @@ from pathlib import Path
 
 from argon2.profiles import RFC_9106_LOW_MEMORY as COST
 
-from tenuto.account.tries import NEW_ACCOUNTS, OF_ADDRESS, OF_NAME, OF_PAIR
 from tenuto.features.studio import passwords
 from tenuto.features.studio import people_operations as people
 from tenuto.features.studio.app import ROUTES
 from tenuto.features.studio.studio import HASHING_THREADS, MAX_WAITING_HASHES
+from tenuto.features.studio.tries import NEW_ACCOUNTS, OF_ADDRESS, OF_NAME, OF_PAIR
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -646,11 +646,11 @@ def test_a_backup_is_forgotten_when_it_stands_still_and_not_by_the_clock(
         upkeep.look(minute * 60.0)
         still_there.append(beats())
     look(upkeep, 1800.0, 1800.0 + backups.DEAD_AFTER_S - 1, 60.0)
-    shortly_before = world.read(backups.is_under_way)
+    shortly_before = bool(world.read(backups.under_way))
     look(upkeep, 1800.0 + backups.DEAD_AFTER_S, 1920.0 + backups.DEAD_AFTER_S, 60.0)
 
     assert [True] * 30 == still_there
-    assert (True, False) == (shortly_before, world.read(backups.is_under_way))
+    assert (True, False) == (shortly_before, bool(world.read(backups.under_way)))
 
 
 # --- calls with a price ---------------------------------------------------------------------------

@@ -68,11 +68,11 @@ def main() -> None:
 def run(line: list[str]) -> int:
     """Run `tenuto LINE`; returns the exit code."""
     from tenuto_client import commands
-    from tenuto_client.commands import examples, local, streams
+    from tenuto_client.commands import streams
 
-    words.add("tenuto.features.help.zh")
-    examples.add("tenuto.features.help.examples")
-    local.add("tenuto.features.help.local")
+    for feature in features().values():
+        if feature.console:
+            feature.part(feature.console)()
     streams.prepare()
     if line in (["--version"], ["version"]):
         from importlib.metadata import version

@@ -34,17 +34,12 @@ def add(parser: Parser, name: str) -> None:
     )
     every = parser.add_verb("list", "List accounts and their balances.", "ls")
     credit = parser.add_verb("credit", "Add credit, or take back available credit.")
-    invite = parser.add_verb("invite", "Print a link with which a person sets a password.")
-    suspend = parser.add_verb("suspend", "End the account's sessions and refuse its keys.")
-    unsuspend = parser.add_verb("unsuspend", "Let a suspended account in again.")
-    for command in (credit, invite, suspend, unsuspend):
-        command.add_argument("name", metavar="ACCOUNT", help=t("the name or id of the account"))
+    credit.add_argument("name", metavar="ACCOUNT", help=t("the name or id of the account"))
     credit.add_argument("amount", metavar="CNY", help=t("the amount, such as 10 or -2.5"))
     add_entry(credit)
-    for command in (create, every, invite):
+    for command in (create, every):
         command.add_json()
-    commands = {create: _create, every: _list, credit: _credit, invite: _invite}
-    for command, run in {**commands, suspend: _suspend, unsuspend: _unsuspend}.items():
+    for command, run in {create: _create, every: _list, credit: _credit}.items():
         add_location(command)
         command.set_defaults(run=run)
 
@@ -53,7 +48,7 @@ def _create(options: argparse.Namespace, console: Console) -> int:
     """Create an account, with its opening credit."""
     from tenuto.account import operations
     from tenuto.db.database import Transaction
-    from tenuto.features.studio import invitations
+    from tenuto.money import operations as billing
     from tenuto.money.rules import cny, parse_cny
 
     name, location, settings = options.name, location_of(options), location_of(options).settings()
@@ -65,7 +60,11 @@ def _create(options: argparse.Namespace, console: Console) -> int:
         if operations.has_account(tx, account_id):
             return  # Made by an earlier try whose response was lost.
         operations.create_account(tx, ids, name=name, now_ms=now_ms, account_id=account_id)
-        invitations.credit_opening(tx, ids, account_id, amount_micros=amount, now_ms=now_ms)
+        if amount:
+            entry_id = ids.new("entry")
+            billing.credit(
+                tx, entry_id, account_id=account_id, amount_micros=amount, note="opening", now_ms=now_ms
+            )
 
     change(location, create, creates=True)
     if options.as_json:
@@ -129,64 +128,4 @@ def _credit(options: argparse.Namespace, console: Console) -> int:
         report(t("{name}: nothing costs anything on this service", name=name))
     else:
         report(t("{name}: {available} CNY available", name=name, available=cny(available)))
-    return 0
-
-
-def _invite(options: argparse.Namespace, console: Console) -> int:
-    """Print a link that sets a password in the studio, once, within a week; it replaces earlier links.
-
-    An account that does not exist is created.
-    """
-    from tenuto.account import operations
-    from tenuto.db.database import Transaction
-    from tenuto.features.studio import invitations, sessions
-    from tenuto.features.studio import people_operations as people
-    from tenuto.ids import is_id
-    from tenuto.worker.locks import serving_at
-
-    name, location = options.name, location_of(options)
-    settings, ids, now_ms = location.settings(), new_ids(), clock()
-    token = sessions.new_token()
-
-    def invite(tx: Transaction) -> tuple[str, str]:
-        account = None if is_id(name, "account") else operations.by_name(tx, name)
-        if account is None and not is_id(name, "account"):
-            account_id = invitations.open_account(tx, ids, settings, name=name, now_ms=now_ms)
-        else:
-            account_id = operations.find_account(tx, name).id
-        person = people.find_person(tx, account_id, now_ms=now_ms)
-        return account_id, invitations.invite(tx, settings, person, token, now_ms=now_ms)
-
-    account_id, path = change(location, invite, creates=True)
-    link = invitations.studio_url(settings, serving_at(settings.folder)) + path
-    if options.as_json:
-        report(json_line({"id": account_id, "link": link}))
-    else:
-        report(link)
-        tell(f"It sets the password of {account_id}, once, within 7 days. Send it in private.")
-    return 0
-
-
-def _suspend(options: argparse.Namespace, console: Console) -> int:
-    """End the account's sessions and refuse its keys at once; jobs that it submitted continue."""
-    from tenuto.account import operations
-    from tenuto.features.studio import people_operations as people
-
-    name, now_ms = options.name, clock()
-    change(
-        location_of(options),
-        lambda tx: people.suspend(tx, operations.find_account(tx, name).id, now_ms=now_ms),
-    )
-    report(f"{name} is suspended")
-    return 0
-
-
-def _unsuspend(options: argparse.Namespace, console: Console) -> int:
-    """Let a suspended account in again; its keys work as before."""
-    from tenuto.account import operations
-    from tenuto.features.studio import people_operations as people
-
-    name = options.name
-    change(location_of(options), lambda tx: people.resume(tx, operations.find_account(tx, name).id))
-    report(f"{name} is no longer suspended")
     return 0

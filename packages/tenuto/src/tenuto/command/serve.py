@@ -63,10 +63,9 @@ def _serve(options: argparse.Namespace, console: Console) -> int:
     # It loads its modules while we load ours and check everything that may prevent the start.
     worker.prepare()
 
-    from tenuto.features.models.commands import pull_missing
     from tenuto.process.serve import run_serve
 
-    run_serve(settings, worker, _surviving(say), pull_missing)
+    run_serve(settings, worker, _surviving(say))
     return 0
 
 

@@ -52,7 +52,7 @@ PREFIX = "TENUTO_"
 FOLDER = Path("tenuto-data")
 """The data folder of a command to which nothing names one."""
 ADDED = "models"
-"""The folder, in the data folder, with the tables of models that were added (`features.models.additions`)."""
+"""The folder, in the data folder, with the tables of models that were added."""
 
 
 _NAMED_ELSEWHERE = {one.named: name for name, one in DECLARED.items() if one.named is not None}

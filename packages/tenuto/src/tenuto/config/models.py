@@ -46,7 +46,7 @@ class Price(Struct, frozen=True):
     price_micros: int = 0
     """Per million tokens: the price of input."""
     hold_micros: int = 0
-    """Held until the job ends. What a call holds depends on its request (`features.chat.calls`)."""
+    """Held until the job ends. What a call holds depends on its request."""
     output_price_micros: int = 0
     """Per million tokens: the price of output."""
 

@@ -2,7 +2,7 @@
 
 A store returns records, never rows, so that mypy finds a misspelt field and not production. Types are those
 that the store's author wrote; the database is trusted to hold them (`backup` checks what it loads,
-`features.audit.audit` what is there). Damaged text arrives as described for `Row`.
+an audit what is there). Damaged text arrives as described for `Row`.
 """
 
 from collections.abc import Callable

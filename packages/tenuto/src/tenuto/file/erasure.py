@@ -8,7 +8,6 @@ from tenuto import failpoints
 from tenuto.db.damaged_text import decoded_json
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import StorageFailed
-from tenuto.features.backup import backups
 from tenuto.file import store
 from tenuto.file.blob import BlobStore
 from tenuto.file.operations import forget_condemned
@@ -83,7 +82,7 @@ def remove(
     After a failure, the others are still tried unless patience is over. While a backup is in progress nothing
     is removed and nothing counts as failed: upkeep removes the bytes later.
     """
-    if not blob_ids or database.read(backups.is_under_way):
+    if not blob_ids or database.read(store.has_backup):
         return []
     patience = patience or Patience()
     stuck: list[str] = []

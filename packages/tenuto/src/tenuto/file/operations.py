@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, Erased, NotFound, Stale, Swept
-from tenuto.features.backup import backups
 from tenuto.file import store
 from tenuto.file.blob import BlobRecord
 from tenuto.ids import Ids
@@ -124,7 +123,7 @@ def condemned(tx: Transaction, *, skip: int = 0) -> list[str]:
     """
     blob_ids = store.condemned(tx, SWEEP_BATCH, skip)
     # Checked afterwards: a backup that begins later has seen them condemned.
-    return [] if backups.is_under_way(tx) else blob_ids
+    return [] if store.has_backup(tx) else blob_ids
 
 
 def forget_condemned(tx: Transaction, blob_ids: list[str]) -> None:

@@ -79,12 +79,3 @@ class UploadRow(msgspec.Struct, frozen=True):
     """Digest that identifies the whole request; a different request under the key is refused."""
     record_id: str
     """The input, voice or ledger entry that was made. It may be gone; the key is not used again."""
-
-
-class BackupRow(msgspec.Struct, frozen=True):
-    """A backup in progress: as long as the row exists, condemned bytes are not removed."""
-
-    id: str
-    """New for each backup; the row is removed when the backup is complete or has failed."""
-    seen_at: int
-    """Written every few seconds. If the process dies it stops changing, and upkeep removes the row."""

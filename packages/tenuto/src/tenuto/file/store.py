@@ -1,11 +1,10 @@
-"""The rows of artifacts, blobs, uploads and backups. Takes a transaction, never commits, decides nothing."""
+"""The rows of artifacts, blobs and uploads. Takes a transaction, never commits, decides nothing."""
 
 from tenuto.db import records
 from tenuto.db.database import Row, Transaction
 from tenuto.file.blob import BlobRecord
 from tenuto.file.rows import (
     ArtifactRow,
-    BackupRow,
     HeldArtifactRow,
     InputRow,
     ResultRow,
@@ -413,32 +412,8 @@ def inputs_of_ended(tx: Transaction, ended_before: int, after: str, limit: int) 
     return [(row["id"], row["account_id"]) for row in rows]
 
 
-def add_backup(tx: Transaction, backup_id: str, now_ms: int) -> None:
-    tx.run("insert into backup (id, started_at, seen_at) values (:id, :now, :now)", id=backup_id, now=now_ms)
-
-
-def see_backup(tx: Transaction, backup_id: str, now_ms: int) -> int:
-    """Change `seen_at` in any case, even if the clock was set back: the change is the heartbeat."""
-    return tx.run(
-        "update backup set seen_at = case when seen_at < :now then :now else seen_at + 1 end where id = :id",
-        id=backup_id,
-        now=now_ms,
-    )
-
-
-def remove_backup(tx: Transaction, backup_id: str) -> None:
-    tx.run("delete from backup where id = :id", id=backup_id)
-
-
-def remove_silent_backup(tx: Transaction, backup_id: str, seen_at: int) -> int:
-    return tx.run("delete from backup where id = :id and seen_at = :seen_at", id=backup_id, seen_at=seen_at)
-
-
-def backups(tx: Transaction) -> list[BackupRow]:
-    return records.all_records(tx, BackupRow, "select id, seen_at from backup order by id limit 1000")
-
-
 def has_backup(tx: Transaction) -> bool:
+    """Whether a backup is in progress: condemned bytes must stay for now."""
     return tx.one("select 1 as one from backup limit 1") is not None
 
 

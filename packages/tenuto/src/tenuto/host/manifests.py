@@ -3,7 +3,7 @@
 Read without importing the engine. An engine is a package with an entry point in the group `tenuto.engines`
 and an `engine.toml` as package data. Those installed beside the service are found in this process, those of
 another interpreter by running it. One that is `offered` and installed beside the service is in the catalog at
-once; others need the operator's settings, which `features/models/adapters.py` joins with them.
+once; others need the operator's settings.
 """
 
 import functools
@@ -220,7 +220,7 @@ def compositions_of(name: str, text: str, offered: Mapping[str, Manifest]) -> li
 def of_package(name: str, text: str, *, engine: str, folder: str = "") -> Manifest:
     """The table `[[engine]]` of this name in an `engine.toml`, with the class that its entry point names.
 
-    The rest of the file is about weights (`features.models`). Raises ManifestInvalid.
+    The rest of the file is about weights. Raises ManifestInvalid.
     """
     own = [table for table in _tables(name, text, "engine") if table.get("name") == name]
     if len(own) != 1:

@@ -307,56 +307,17 @@ def remove_final_chunks(tx: Transaction) -> int:
     )
 
 
-# --- text that is written while its job runs --------------------------------------------------------------
-
-
-def add_live_text(
-    tx: Transaction, pieces: Sequence[str], *, first: int, job_id: str, attempt_id: str, now_ms: int
-) -> None:
-    """Pieces that are already stored are kept: an earlier commit, whose outcome was unknown, stored them."""
-    for sequence, text in enumerate(pieces, first):
-        tx.do(
-            """insert into live_text (attempt_id, sequence, job_id, text, created_at)
-               values (:attempt_id, :sequence, :job_id, :text, :now)
-               on conflict (attempt_id, sequence) do nothing""",
-            attempt_id=attempt_id,
-            sequence=sequence,
-            job_id=job_id,
-            text=text,
-            now=now_ms,
-        )
-
-
 def newest_attempt(tx: Transaction, job_id: str) -> str | None:
     """The attempt that the job names; None before its first one."""
     row = tx.one("select attempt_id from job where id = :id", id=job_id)
     return None if row is None or row["attempt_id"] is None else str(row["attempt_id"])
 
 
-def live_texts(tx: Transaction, attempt_id: str, *, first: int, limit: int) -> list[str]:
-    rows = tx.all(
-        """select text from live_text where attempt_id = :id and sequence >= :first
-           order by sequence limit :limit""",
-        id=attempt_id,
-        first=first,
-        limit=limit,
-    )
-    return [str(row["text"]) for row in rows]
-
-
-def remove_final_live_text(tx: Transaction) -> int:
-    return tx.run(
-        """delete from live_text where job_id in (
-               select j.id from job j where j.state in ('succeeded', 'failed', 'cancelled')
-                 and exists (select 1 from live_text t where t.job_id = j.id))"""
-    )
-
-
 # --- paid results that the store of bytes has not taken yet -----------------------------------------------
 
 
 def keep_result(tx: Transaction, lines: Sequence[str], *, job_id: str, attempt_id: str, now_ms: int) -> None:
-    """Lines that are already stored are kept, like live text."""
+    """Lines that are already stored are kept: an earlier commit, whose outcome was unknown, stored them."""
     for sequence, content in enumerate(lines):
         tx.do(
             """insert into kept_result (attempt_id, sequence, job_id, content, created_at)

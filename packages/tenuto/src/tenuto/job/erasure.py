@@ -6,15 +6,24 @@ transaction; the caller removes their bytes after the commit, and upkeep removes
 
 from collections.abc import Collection
 
+from msgspec import Struct
+
 from tenuto.account.caller import Caller
 from tenuto.db.database import Transaction
 from tenuto.errors import InvalidRequest, ModelNotAllowed, NotFound
+from tenuto.feature import features
 from tenuto.file import erasure as artifacts
 from tenuto.file.rows import HeldArtifactRow
 from tenuto.job import read_store, store
 from tenuto.job.states import FINAL
 
 RETENTION_BATCH = 100
+
+
+class Erased(Struct, frozen=True):
+    """What is erased, for the features that keep something of it: the content of one job."""
+
+    job_id: str
 
 
 def erase_content(tx: Transaction, caller: Caller, *, job_id: str, now_ms: int) -> list[str]:
@@ -122,7 +131,9 @@ def _erase(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
     blobs += store.recorded_blobs(tx, job_id)
     store.erase_attempts(tx, job_id)
     store.remove_chunks(tx, job_id)
-    store.remove_live_text(tx, job_id)
     store.remove_kept_result(tx, job_id)
+    for feature in features().values():
+        if feature.erase:
+            feature.part(feature.erase)(tx, Erased(job_id))
     store.erase_job(tx, job_id, now_ms)
     return artifacts.condemn(tx, blobs, now_ms=now_ms)

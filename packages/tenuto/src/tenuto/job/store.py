@@ -350,10 +350,6 @@ def remove_chunks(tx: Transaction, job_id: str) -> None:
     tx.run("delete from part where job_id = :job_id", job_id=job_id)
 
 
-def remove_live_text(tx: Transaction, job_id: str) -> None:
-    tx.run("delete from live_text where job_id = :job_id", job_id=job_id)
-
-
 def remove_kept_result(tx: Transaction, job_id: str) -> None:
     tx.run("delete from kept_result where job_id = :job_id", job_id=job_id)
 

@@ -19,13 +19,13 @@ from tenuto.addresses import networks
 from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.errors import Unavailable
-from tenuto.features.copies.record import begin
 from tenuto.host.registry import engines_of
 from tenuto.ids import Ids
 from tenuto.kind import operations as workers
 from tenuto.kind import rules as catalog
 from tenuto.kind.presence import AWAY_S, OBSERVE_S, Presence
 from tenuto.process import local_services
+from tenuto.process.copies import begin
 from tenuto.process.opening import MIGRATIONS_PATIENCE_S, install_voices, is_first_run, open_records
 from tenuto.process.runtime import (
     CLOSE_S,
@@ -90,10 +90,10 @@ def serve_api(
     """The same, with the worker and the lock of a `serve`, if there are any, or as one of its API
     processes."""
     from tenuto.api import health
-    from tenuto.features.copies.waiting import answering
     from tenuto.features.http_guard import server
     from tenuto.features.studio.studio import make_studio
     from tenuto.features.telemetry import api_metrics as metrics
+    from tenuto.process.waiting import answering
 
     def on_ready(addresses: list[Any]) -> None:
         # Not a daemon: Python would kill it at exit, which aborts the process if the thread is in C++ code.

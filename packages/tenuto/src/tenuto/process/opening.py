@@ -5,8 +5,7 @@ import shlex
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from tenuto import failpoints
@@ -16,19 +15,20 @@ from tenuto.db.connection_errors import describe, remedy
 from tenuto.db.database import Database
 from tenuto.db.migrations import later, migrate, pending, shipped, wait_for_migrations
 from tenuto.errors import OperatorError, StorageFailed, Unavailable
-from tenuto.features.backup.restore import refuse_unfinished
-from tenuto.features.chat import priced_calls as calls
-from tenuto.features.copies.record import Waiting, open_compared
 from tenuto.file.blob import BlobStore
 from tenuto.file.opening import open_store
 from tenuto.file.reasons import reason
 from tenuto.ids import Ids
+from tenuto.process.copies import Waiting, open_compared
 from tenuto.process.local_services import live_services
 from tenuto.process.runtime import clock, log
 
 MIGRATIONS_PATIENCE_S = 300.0
 """How long a process waits for `tenuto admin migrate` before it exits; its supervisor restarts it."""
 
+
+MARK = "restore.unfinished"
+"""The file in a data folder that says that a restore into it was begun and is not finished."""
 
 LITTLE_SPACE_BYTES = 1 << 30
 """Free space that should last a service for some days; `tenuto admin doctor` warns below it too."""
@@ -99,6 +99,14 @@ def refuse_missing(settings: Settings) -> None:
         raise OperatorError(f"{nothing}; name its folder with --data, or begin there with `tenuto serve`")
 
 
+def refuse_unfinished(place: Path) -> None:
+    """Raises OperatorError for a data folder that holds an unfinished restore."""
+    if (place / MARK).exists():
+        raise OperatorError(
+            f"{place} holds an unfinished restore; run `tenuto admin restore` with the same backup again"
+        )
+
+
 def database_unreachable(error: Unavailable) -> OperatorError:
     """The error for an unreachable database: what it does, why, and how to correct it."""
     return OperatorError(f"the database {describe(error)}; {remedy(error)}")
@@ -124,17 +132,6 @@ def install_voices(database: Database, blobs: BlobStore) -> None:
     failpoints.hit("install.after_bytes")
     now_ms = clock()
     database.write(lambda tx: builtin.install(tx, voices, recordings, now_ms=now_ms))
-
-
-def release_calls(database: Database) -> None:
-    """Release what calls hold whose process is gone. Whoever calls this is the only process there is."""
-    ids, now_ms = Ids(clock), clock()
-    for call in database.read(calls.open_calls):
-        release = partial(calls.release, ids=ids, call_id=call.id, now_ms=now_ms)
-        # What cannot be released now is left to upkeep: it must not keep the service from starting.
-        with suppress(Exception):
-            database.write(release)
-            log().warning("call.released", call_id=call.id)
 
 
 def is_first_run(database: Database) -> bool:

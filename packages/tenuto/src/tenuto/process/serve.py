@@ -13,12 +13,12 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
 
 from tenuto.config import Settings
 from tenuto.errors import OperatorError, TenutoError
+from tenuto.feature import features
 from tenuto.ids import Ids
 from tenuto.kind import rules as catalog
 from tenuto.kind import upstream_keys
@@ -28,7 +28,6 @@ from tenuto.process.opening import (
     make_folder,
     open_records,
     refuse_missing,
-    release_calls,
     warn_of_little_space,
 )
 from tenuto.process.runtime import (
@@ -50,12 +49,12 @@ MOST_BY_DEFAULT = 4
 NOT_READY = "an API process could not start; the log says why"
 
 
-def run_serve(settings: Settings, worker: Child, say: Say, bring_weights: Callable[[Settings], None]) -> None:
+def run_serve(settings: Settings, worker: Child, say: Say) -> None:
     """Serve until a stop signal, as the only service on this folder. `worker` is not started yet."""
     lock = None
     try:
         arm_failpoints()
-        lock = _may_serve(settings, bring_weights)
+        lock = _may_serve(settings)
         worker.start()
         processes = processes_of(settings, len(os.sched_getaffinity(0)))
         if processes == 1:
@@ -68,11 +67,11 @@ def run_serve(settings: Settings, worker: Child, say: Say, bring_weights: Callab
             lock.release()
 
 
-def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) -> FolderLock:
+def _may_serve(settings: Settings) -> FolderLock:
     """Bring folder, database and weights up to date; returns the folder's lock. Whatever prevents a start is
     raised here, and so reported once instead of repeatedly by each child."""
-    from tenuto.features.copies.waiting import answering
     from tenuto.features.http_guard.server import check_address
+    from tenuto.process.waiting import answering
 
     # Raises for a faulty table of a model or a missing key, for example.
     upstream_keys.check(catalog.models(settings), os.environ)
@@ -86,11 +85,11 @@ def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) ->
     waiting = partial(answering, settings, Ids(clock))
     with closing(open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, waiting=waiting)) as database:
         StoreWatch(settings, database, open_beside(settings, database))
-        if settings.database.startswith("sqlite:") and processes_of(settings, 1) == 1:
-            release_calls(database)
-    stopped = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    bring_weights(settings)
-    signal.signal(signal.SIGTERM, stopped)
+        stopped = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+        for feature in features().values():
+            if feature.starting:
+                feature.part(feature.starting)(settings, database)
+        signal.signal(signal.SIGTERM, stopped)
     return lock
 
 

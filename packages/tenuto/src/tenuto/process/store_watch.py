@@ -12,14 +12,14 @@ from functools import partial
 
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
+from tenuto.db.copies import Look
 from tenuto.db.database import Database
 from tenuto.errors import OperatorError, StorageFailed, StoreUnreachable, Unavailable
-from tenuto.features.backup import pairing
-from tenuto.features.copies.look import Look
-from tenuto.features.copies.record import exchange
+from tenuto.file import pairing
 from tenuto.file.apart import Apart
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Ids
+from tenuto.process.copies import exchange
 from tenuto.process.opening import open_blobs
 from tenuto.process.runtime import clock, log
 

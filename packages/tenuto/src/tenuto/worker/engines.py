@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tenuto.config import ModelSettings, Settings
 from tenuto.errors import Unavailable, is_of_the_machine
-from tenuto.features.models.cache import is_verified, location
+from tenuto.feature import features
 from tenuto.host.child import ChildHost
 from tenuto.host.host import Cancellation, Cancelled, EngineSpec, HostDraining, HostNotReady
 from tenuto.host.registry import EngineEntry, engines_of, weights_of
@@ -71,7 +71,8 @@ class EngineMemory:
 
 def missing_weights(model: Model, cache: Path) -> list[str]:
     """The weights that the model needs and that are missing or not verified."""
-    return [name for name in weights_of(model.entry) if not is_verified(cache, name)]
+    checks = [feature.part(feature.weights) for feature in features().values() if feature.weights]
+    return [name for name in weights_of(model.entry) if not all(check(cache, name) for check in checks)]
 
 
 def missing_here(model: Model, settings: Settings) -> list[str]:
@@ -95,7 +96,7 @@ def spec_of(entry: EngineEntry, settings: Settings) -> EngineSpec:
         key = read_key(own.upstream, os.environ, entry.model)
     options = {
         **entry.options,
-        "weights": {name: str(location(settings.cache, name)) for name in entry.weights},
+        "weights": {name: str(settings.cache / name) for name in entry.weights},
         "model_revision": entry.revision,
         "threads": own.threads or MAX_THREADS,
     }

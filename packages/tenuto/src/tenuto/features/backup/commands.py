@@ -72,7 +72,7 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
     from tenuto.db.opening import open_database
     from tenuto.features.backup import restore
     from tenuto.features.backup.manifest import lock
-    from tenuto.process.opening import open_blobs
+    from tenuto.process.opening import MARK, open_blobs
 
     folder, location = options.folder, location_of(options)
     arm_failpoints()
@@ -86,7 +86,7 @@ def _restore(options: argparse.Namespace, console: Console) -> int:
         return 0
     settings = location.settings()
     resumed = restore.claim(settings.folder, manifest)
-    held = lock(settings.folder / restore.MARK)
+    held = lock(settings.folder / MARK)
     database = None
     try:
         # If one of these checks refuses, nothing is left in the folder.

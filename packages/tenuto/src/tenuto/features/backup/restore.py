@@ -21,8 +21,8 @@ from tenuto.features.backup.manifest import BLOBS, ROWS, Manifest, make_folder, 
 from tenuto.features.backup.take import wanted
 from tenuto.file.blob import BlobRecord, BlobStore, check_whole
 from tenuto.file.directory import DirectoryBlobs, sync_folder
+from tenuto.process.opening import MARK
 
-MARK = "restore.unfinished"
 ANY_AGE_MS = 1 << 62
 Tell = Callable[[str], None]
 
@@ -91,14 +91,6 @@ def release(place: Path) -> None:
     """Remove the mark: the folder is ready for use, or empty again."""
     (place / MARK).unlink(missing_ok=True)
     sync_folder(place)
-
-
-def refuse_unfinished(place: Path) -> None:
-    """Raises OperatorError for a data folder that holds an unfinished restore."""
-    if (place / MARK).exists():
-        raise OperatorError(
-            f"{place} holds an unfinished restore; run `tenuto admin restore` with the same backup again"
-        )
 
 
 def refuse_others(database: Database, manifest: Manifest, *, resumed: bool) -> None:

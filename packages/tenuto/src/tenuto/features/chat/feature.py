@@ -5,4 +5,6 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="chat",
     needs=("history", "models"),
+    entries=".catalog:catalog_entries",
+    starting=".left_calls:release_left",
 )

@@ -20,6 +20,7 @@ from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, ModelUnavailab
 from tenuto.features.chat import body as chat
 from tenuto.features.chat.answers import Completion, Piece, Usage
 from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.catalog import taken_by
 from tenuto.kind import operations as catalog
 from tenuto.logs import get_logger
 from tenuto.money.rules import cny
@@ -87,7 +88,7 @@ def checked(
     """
     name = value.get("model") if type(value) is dict else None
     model = service.models.get(name) if type(name) is str else None
-    request, found = chat.check(value, CHAT_FEATURES if model is None else model.takes)
+    request, found = chat.check(value, CHAT_FEATURES if model is None else taken_by(model))
     faults = [*known, *(Fault(name_of(one.param), one.code, one.message) for one in found)]
     if type(value) is not dict or any(fault.param == "model" for fault in faults):
         raise InvalidRequest(faults)

@@ -1,1 +1,1 @@
-"""Knowing which copy of the database is in use, after a failover or a restore; with PostgreSQL only."""
+"""The operator's side of knowing which copy of the database is in use; with PostgreSQL only."""

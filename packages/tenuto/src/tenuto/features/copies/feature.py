@@ -5,7 +5,6 @@ from tenuto_client.commands import Command
 
 FEATURE = Feature(
     name="copies",
-    needs=("backup",),
     commands={
         "admin database": Command(
             "Accept a database that was restored or moved as the one in use.",

@@ -17,11 +17,11 @@ from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError
-from tenuto.features.backup import pairing
 from tenuto.features.chat.routes import begin_events, client_gone
 from tenuto.features.events import feed
 from tenuto.features.events.feed import EventInOrder, Position
 from tenuto.features.events.live_events import Stream
+from tenuto.file import pairing
 from tenuto.ids import is_id
 from tenuto.job import read
 from tenuto.job.states import EVENTS, FINAL

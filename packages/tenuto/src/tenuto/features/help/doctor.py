@@ -116,7 +116,7 @@ def _hosts(settings: "Settings") -> Iterator[CheckResult]:
 
 def _decoders(settings: "Settings") -> Iterator[CheckResult]:
     """Whether the kernel lets callers' recordings be decoded in a process that can open nothing."""
-    from tenuto.process.confinement import missing_here
+    from tenuto.features.decoding.confinement import missing_here
 
     missing = missing_here()
     if missing:
@@ -128,9 +128,9 @@ def _decoders(settings: "Settings") -> Iterator[CheckResult]:
 def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
     """Whether the ffmpeg in the settings, if any, writes AAC while confined."""
     from tenuto.addresses import NONE
+    from tenuto.features.decoding.child import DecoderEnded, DecoderFailed
     from tenuto.features.renditions import ffmpeg
     from tenuto.media.wav import pcm16_wav
-    from tenuto.process.decoder import DecoderEnded, DecoderFailed
 
     if settings.ffmpeg == NONE:
         return
@@ -204,8 +204,8 @@ def _stranger(settings: "Settings", database: "Database") -> str | None:
 def _lacking_migrations(settings: "Settings") -> list[str]:
     """The migrations that must be applied before anything can serve; no table and no file is created."""
     from tenuto.db.migrations import pending, shipped
-    from tenuto.features.backup.restore import refuse_unfinished
-    from tenuto.features.copies.record import open_compared
+    from tenuto.process.copies import open_compared
+    from tenuto.process.opening import refuse_unfinished
 
     refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")
@@ -242,8 +242,8 @@ def _bytes(settings: "Settings") -> Iterator[CheckResult]:
 
     if bucket_of(settings.blobs) is None:
         return
+    from tenuto.features.s3.opening import probe
     from tenuto.features.s3.s3 import S3Blobs
-    from tenuto.file.opening import probe
     from tenuto.process.opening import open_blobs
 
     try:

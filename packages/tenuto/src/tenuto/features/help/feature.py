@@ -5,7 +5,8 @@ from tenuto_client.commands import Command
 
 FEATURE = Feature(
     name="help",
-    needs=("audit", "backup", "copies", "models", "renditions", "s3", "studio"),
+    needs=("audit", "backup", "copies", "decoding", "models", "renditions", "s3", "studio"),
+    console=".console:extend",
     commands={
         "admin doctor": Command(
             "Check everything that the service needs to run.", "tenuto.features.help.doctor", after="voices"

@@ -10,14 +10,29 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tenuto.config import AdapterSettings, ModelSettings
+from tenuto.config import AdapterSettings, ModelSettings, Settings
 from tenuto.errors import Fault
+from tenuto.features.models.additions import additions
 from tenuto.host import manifests
 from tenuto.host.manifests import CONCURRENCY, MOST_CONCURRENCY, ROLES, Manifest, ManifestInvalid
-from tenuto.host.registry import EngineEntry, of_manifest
+from tenuto.host.registry import ENTRIES, EngineEntry, of_manifest
 from tenuto.host.registry import composed as composed_entry
 from tenuto.kind.fields import by_name, read_fields
 from tenuto.kind.kinds import is_known, kinds
+
+
+def catalog_entries(
+    settings: Settings, known: Mapping[str, EngineEntry], faults: list[str]
+) -> dict[str, EngineEntry]:
+    """The entries of all enabled tables that name an adapter or compose a model; adds what is wrong to the
+    faults. `known`: those without tables."""
+    faults += _unknown(settings)
+    made = entries(settings.models, faults)
+    for name, own in settings.models.items():
+        if own.composed_of and own.enabled:
+            entry = composed(name, own, {**known, **made}, faults)
+            made |= {} if entry is None else {name: entry}
+    return made
 
 
 def entries(models: Mapping[str, ModelSettings], faults: list[str]) -> dict[str, EngineEntry]:
@@ -186,3 +201,30 @@ def _default_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
     fields = by_name(field for field in (kind.fields if kind else ()) if not field.required)
     read_fields(fields, {**manifest.defaults, **adapter.defaults}, ".defaults.", faults)
     return [f"{fault.param}: {fault.message}" for fault in faults]
+
+
+def _unknown(settings: Settings) -> list[str]:
+    """Faults for tables of unknown models: a misspelt name would leave the model without its settings.
+
+    A model that could be added is known: its settings stay when it is removed, and wait for it.
+    """
+    ours = [entry.model for entry in ENTRIES]
+    faults, strangers = [], []
+    for name, own in settings.models.items():
+        if own.adapter is not None and offers(own.adapter.name, name):
+            continue
+        brought = [key for key in ("adapter", "upstream", "composed_of") if getattr(own, key)]
+        if name in ours and brought:
+            faults.append(f'models."{name}": is Tenuto\'s own; rename the model that has {brought[0]}')
+        elif name not in ours and not brought and not _can_be_added(name):
+            strangers.append(name)
+    if strangers:
+        faults.append(
+            f"models: there is no {', '.join(strangers)}; there are {', '.join(ours)}; for another, name its"
+            " adapter or upstream"
+        )
+    return faults
+
+
+def _can_be_added(model: str) -> bool:
+    return any(one.model == model for one in additions().values())

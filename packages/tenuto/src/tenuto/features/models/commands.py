@@ -19,6 +19,7 @@ from tenuto_engine import processor
 
 if TYPE_CHECKING:
     from tenuto.config import Settings
+    from tenuto.db.database import Database
     from tenuto.features.models.manifest import Manifest
     from tenuto.host.registry import EngineEntry
 
@@ -110,7 +111,7 @@ def _pull(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def pull_missing(settings: "Settings") -> None:
+def pull_missing(settings: "Settings", database: "Database") -> None:
     """Download what the models lack, before `serve` starts; prints nothing if nothing is missing."""
     from tenuto.features.models.manifest import shipped
     from tenuto.features.models.pull import WeightsUnavailable

@@ -9,6 +9,9 @@ PULL = Command("Download and verify the weights of the models that this machine 
 
 FEATURE = Feature(
     name="models",
+    entries=".adapters:catalog_entries",
+    weights=".cache:is_verified",
+    starting=".commands:pull_missing",
     commands={
         "admin models": Command(
             "List the models, add more, and verify their weights.", COMMANDS, after="keys"

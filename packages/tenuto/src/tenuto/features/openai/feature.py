@@ -4,5 +4,5 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="openai",
-    needs=("chat", "recognition", "renditions", "voices"),
+    needs=("chat", "decoding", "recognition", "renditions", "voices"),
 )

@@ -42,8 +42,10 @@ from tenuto.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
+from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable
 from tenuto.features.openai.jobs import Submitted
 from tenuto.features.openai.keys import find_earlier, has_left, request_key
+from tenuto.features.recognition.sound_files import to_flac
 from tenuto.features.renditions import ffmpeg
 from tenuto.file import inputs
 from tenuto.file import operations as artifacts
@@ -53,7 +55,6 @@ from tenuto.file.uploads import admit_flac
 from tenuto.job.submit import Accepted, Request, check_admission, submit_with_input_async
 from tenuto.kind.fields import short
 from tenuto.media.flac import READABLE, FlacSummary
-from tenuto.process.decoder import DecoderEnded, DecoderFailed, NotReadable, to_flac
 
 T = TypeVar("T")
 FILE = "file"

@@ -4,5 +4,7 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="recognition",
+    needs=("decoding",),
     kind=".kind:KIND",
+    erase=".live_text:erase",
 )

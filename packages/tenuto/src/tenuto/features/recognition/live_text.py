@@ -10,7 +10,9 @@ from msgspec import Struct
 
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
+from tenuto.features.recognition import live_text_store as store
 from tenuto.job import attempt_store
+from tenuto.job.erasure import Erased
 from tenuto.job.states import RUNNING
 
 MAX_PIECES = 20_000
@@ -32,9 +34,7 @@ def add(tx: Transaction, attempt_id: str, first: int, pieces: Sequence[str], *, 
     attempt = attempt_store.locked_attempt(tx, attempt_id)
     if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING:
         raise Stale
-    attempt_store.add_live_text(
-        tx, pieces, first=first, job_id=attempt.job_id, attempt_id=attempt_id, now_ms=now_ms
-    )
+    store.add(tx, pieces, first=first, job_id=attempt.job_id, attempt_id=attempt_id, now_ms=now_ms)
 
 
 def of_job(tx: Transaction, job_id: str, *, attempt_id: str | None = None, first: int = 0) -> LiveText:
@@ -46,9 +46,14 @@ def of_job(tx: Transaction, job_id: str, *, attempt_id: str | None = None, first
     if newest is None:
         return LiveText(None, [])
     first = first if newest == attempt_id else 0
-    return LiveText(newest, attempt_store.live_texts(tx, newest, first=first, limit=MAX_PIECES))
+    return LiveText(newest, store.texts(tx, newest, first=first, limit=MAX_PIECES))
 
 
 def forget_final(tx: Transaction) -> int:
     """Remove the live text of jobs that are final: their results contain it."""
-    return attempt_store.remove_final_live_text(tx)
+    return store.remove_final(tx)
+
+
+def erase(tx: Transaction, erased: Erased) -> None:
+    """Remove the live text of a job whose content is erased."""
+    store.remove(tx, erased.job_id)

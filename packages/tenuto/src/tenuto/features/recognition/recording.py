@@ -3,7 +3,7 @@
 It is decoded once per attempt, into an unnamed file in the data folder, so nothing is left of it however the
 worker ends. The cuts depend on the samples alone, so that every attempt has the same chunks.
 
-A child process decodes (`process.flac_child`). It handles a caller's bytes, so its answer is read within
+A child process decodes (`flac_child`). It handles a caller's bytes, so its answer is read within
 limits, and any way in which it can end is accounted for.
 """
 
@@ -21,10 +21,16 @@ from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreUnreachable
+from tenuto.features.decoding.child import (
+    DecoderEnded,
+    DecoderFailed,
+    read_answer,
+    start_child,
+    warn_unconfined,
+)
 from tenuto.file.inputs import Bound
 from tenuto.host.host import Cancelled, EngineFailed
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, FlacInvalid, FlacSummary
-from tenuto.process.decoder import DecoderEnded, DecoderFailed, read_answer, start_child, warn_unconfined
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.fair_lock import FairLock
 from tenuto.worker.storage_retries import input_record, when_back
@@ -164,7 +170,7 @@ class Decoding:
         self._closing = threading.Lock()
         try:
             self._child = start_child(
-                "tenuto.process.flac_child", str(duration_ms), source=theirs, output=output
+                "tenuto.features.recognition.flac_child", str(duration_ms), source=theirs, output=output
             )
         except DecoderFailed:
             self._close_input()

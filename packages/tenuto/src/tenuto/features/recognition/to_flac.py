@@ -2,7 +2,7 @@
 
 `python -m tenuto.features.recognition.to_flac FILE` decodes its standard input, a file, into the open file of
 that number, and answers with one line of JSON. Its format is recognised by its content, never by its name.
-Memory does not grow with the file, and time only with the sound in it. `process.decoder` is the parent.
+Memory does not grow with the file, and time only with the sound in it. `sound_files` is the parent.
 """
 
 import json
@@ -17,8 +17,8 @@ import numpy as np
 import soundfile
 from numpy.typing import NDArray
 
+from tenuto.features.decoding.confinement import confine
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, MAX_SAMPLES, READABLE
-from tenuto.process.confinement import confine
 from tenuto_client.sounds.samples import FORMATS, Reading
 from tenuto_client.sounds.source import Source
 

@@ -13,9 +13,9 @@ import sys
 from contextlib import suppress
 from typing import BinaryIO
 
+from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable, read_answer, start_child
+from tenuto.features.decoding.confinement import confine
 from tenuto.media.flac import MAX_DURATION_S
-from tenuto.process.confinement import confine
-from tenuto.process.decoder import DecoderEnded, DecoderFailed, NotReadable, read_answer, start_child
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.part import DAMAGED, told_incomplete
 from tenuto_client.sounds.source import Source, after_id3

@@ -18,6 +18,7 @@ from tenuto.api.query import choice, read_query
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, StorageFailed
+from tenuto.features.decoding.child import DecoderEnded, DecoderFailed
 from tenuto.features.renditions.ffmpeg import to_aac
 from tenuto.features.renditions.renditions import (
     AAC,
@@ -35,7 +36,6 @@ from tenuto.features.renditions.renditions import (
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobReader
 from tenuto.file.operations import Opened
-from tenuto.process.decoder import DecoderEnded, DecoderFailed
 
 PIECE_BYTES = 256 << 10
 

@@ -3,13 +3,13 @@
 For the edge and the command line alike; knows nothing of requests.
 """
 
-from tenuto.account.rows import PersonRow
 from tenuto.addresses import NONE
 from tenuto.config import Settings
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import Forbidden, InvalidRequest
 from tenuto.features.studio import people_operations as people
 from tenuto.features.studio import sessions
+from tenuto.features.studio.rows import PersonRow
 from tenuto.ids import Ids
 from tenuto.money import operations as billing
 

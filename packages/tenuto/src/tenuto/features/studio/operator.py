@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tenuto.account import operations as accounts
-from tenuto.account.rows import PersonRow
 from tenuto.account.rules import MAX_NAME_CHARACTERS
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
@@ -18,6 +17,7 @@ from tenuto.features.evidence.evidence import Evidence
 from tenuto.features.studio import invitations, sessions
 from tenuto.features.studio import people_operations as people
 from tenuto.features.studio.keys import MAX_MODELS, seconds, unknown_models
+from tenuto.features.studio.rows import PersonRow
 from tenuto.features.studio.sessions import Person
 from tenuto.features.studio.studio import OrNull, Strings, Studio, operator_of, read_object
 from tenuto.file.uploads import bind_upload, request_sha256

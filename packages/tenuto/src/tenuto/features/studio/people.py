@@ -4,18 +4,17 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from tenuto.account import tries
 from tenuto.account.rules import check_name, normal_name
-from tenuto.account.tries import Counts
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLimited
-from tenuto.features.studio import invitations, pages, passwords, sessions
+from tenuto.features.studio import invitations, pages, passwords, sessions, tries
 from tenuto.features.studio import people_operations as people
 from tenuto.features.studio.sessions import Person
 from tenuto.features.studio.studio import Studio, person_of, read_object
+from tenuto.features.studio.tries import Counts
 from tenuto.kind.fields import Field, Integer, Text, by_name
 from tenuto.logs import get_logger
 from tenuto.money.rules import MAX_MICROS

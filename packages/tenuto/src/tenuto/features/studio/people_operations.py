@@ -4,11 +4,13 @@ A person is an account with a password; callers that only use keys need none. Pa
 hashed: hashing is slow, and an operation must not be. Nothing here deals with money.
 """
 
-from tenuto.account import operations, store
-from tenuto.account.rows import InvitationRow, LoginRow, PersonRow
+from tenuto.account import operations
+from tenuto.account import store as accounts
 from tenuto.account.rules import check_name, name_key, normal_name
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotFound
+from tenuto.features.studio import store
+from tenuto.features.studio.rows import InvitationRow, LoginRow, PersonRow
 from tenuto.ids import Ids
 
 SET_UP_MS = 24 * 3_600_000
@@ -47,7 +49,7 @@ def set_up(
     if store.has_operator(tx) or token_sha256 not in live:
         raise used_link()
     store.remove_invitations(tx, None)
-    account = store.account_by_name(tx, name) or store.account_by_name(tx, normal_name(name))
+    account = accounts.account_by_name(tx, name) or accounts.account_by_name(tx, normal_name(name))
     account_id = new_account(tx, ids, name=name, now_ms=now_ms) if account is None else account.id
     if store.login(tx, account_id) is not None:
         raise taken_name()
@@ -126,7 +128,7 @@ def renew_hash(tx: Transaction, *, account_id: str, old_hash: str, new_hash: str
 
 def suspend(tx: Transaction, account_id: str, *, now_ms: int) -> None:
     """End the sessions and refuse the keys from the next request on; accepted jobs continue."""
-    if store.set_suspended(tx, account_id, now_ms) == 0:
+    if accounts.set_suspended(tx, account_id, now_ms) == 0:
         raise NotFound
     store.end_sessions(tx, account_id)
     store.remove_invitations(tx, account_id)
@@ -134,7 +136,7 @@ def suspend(tx: Transaction, account_id: str, *, now_ms: int) -> None:
 
 def resume(tx: Transaction, account_id: str) -> None:
     """Let the keys and the password work again."""
-    if store.set_suspended(tx, account_id, None) == 0:
+    if accounts.set_suspended(tx, account_id, None) == 0:
         raise NotFound
 
 
@@ -172,7 +174,7 @@ def list_people(
 
 def refuse_suspended(tx: Transaction, account_id: str) -> None:
     """Raise Forbidden if the account is suspended."""
-    account = store.account(tx, account_id)
+    account = accounts.account(tx, account_id)
     if account is None or account.suspended_at is not None:
         raise Forbidden("this account is suspended; ask whoever runs this service")
 
@@ -197,7 +199,7 @@ def _add_login(
     tx: Transaction, ids: Ids, account_id: str, password_hash: str, *, operator: bool, now_ms: int
 ) -> None:
     key_id = ids.new("key")
-    store.add_key(
+    accounts.add_key(
         tx, key_id, account_id=account_id, name=STUDIO_KEY, models=None, expires_at=None, now_ms=now_ms
     )
     store.add_login(

@@ -9,12 +9,13 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tenuto.account import operations, store
+from tenuto.account import operations
 from tenuto.account.caller import Caller
-from tenuto.account.rows import SessionRow
 from tenuto.db.database import Asking, Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.errors import NotSignedIn
+from tenuto.features.studio import store
+from tenuto.features.studio.rows import SessionRow
 from tenuto.logs import get_logger
 
 HOUR_MS = 3_600_000

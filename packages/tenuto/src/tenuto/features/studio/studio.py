@@ -11,9 +11,7 @@ from msgspec import Struct, field
 
 from tenuto import strict_json
 from tenuto.account import operations as accounts
-from tenuto.account import tries
 from tenuto.account.caller import Caller
-from tenuto.account.tries import Counts
 from tenuto.addresses import Network, networks
 from tenuto.api.call import AskCaller, Call, Identify
 from tenuto.api.limits import Buckets
@@ -23,8 +21,9 @@ from tenuto.config import Settings
 from tenuto.db.database import Asking, Transaction
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, Unavailable
 from tenuto.features.models.background import BackgroundPull
-from tenuto.features.studio import browser, passwords, sessions
+from tenuto.features.studio import browser, passwords, sessions, tries
 from tenuto.features.studio.sessions import Person, Times
+from tenuto.features.studio.tries import Counts
 from tenuto.kind.fields import MAX_FAULTS_NAMED, Field, Rule, read_fields, wrong_type
 
 HOUR_MS = 3_600_000

@@ -1,9 +1,9 @@
 """The child process that decodes one FLAC from its standard input; it confines and limits itself.
 
-`python -m tenuto.process.flac_child FILE DURATION_MS` writes what it decodes to the open file of that number,
-as 16 kHz mono PCM16, and plans where the recording is cut into chunks: at quiet places, with an overlap. Its
-answer, or the reason for refusing the file, is one line of JSON on its standard output. Only such children
-hand a caller's bytes to a native library.
+`python -m tenuto.features.recognition.flac_child FILE DURATION_MS` writes what it decodes to the open file of
+that number, as 16 kHz mono PCM16, and plans where the recording is cut into chunks: at quiet places, with an
+overlap. Its answer, or the reason for refusing the file, is one line of JSON on its standard output. Only
+such children hand a caller's bytes to a native library.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
+from tenuto.features.decoding.confinement import confine
 from tenuto.media import flac
 from tenuto.media.flac import FlacInvalid, StreamInfo
-from tenuto.process.confinement import confine
 from tenuto_client.sounds.samples import mixed
 
 RATE = 16_000

@@ -79,7 +79,7 @@ def confine(readable: Sequence[int] = ()) -> list[str]:
 
 def missing_here() -> list[str]:
     """What `confine` cannot do on this machine; tried in a short-lived child."""
-    command = [sys.executable, "-m", "tenuto.process.confinement"]
+    command = [sys.executable, "-m", "tenuto.features.decoding.confinement"]
     answer = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, check=False
     )

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from tenuto.account import store
 from tenuto.db.database import Transaction
 from tenuto.errors import RateLimited
+from tenuto.features.studio import store
 
 CLOCK_MS = 600_000
 """By how much the clocks of machines may differ. A row that is full for longer was written by a wrong clock

@@ -1,23 +1,19 @@
 """A child process that reads a caller's bytes: how it is started, and how its answer is read.
 
-The child is a module of this package, which confines itself (`confinement`) before it decodes: `flac_child`
-for recognition, `to_flac` for sound files sent in forms, `ffmpeg` for other formats.
+The child is a module that confines itself (`confinement`) before it decodes.
 """
 
-import json
 import os
 import select
 import subprocess
 import sys
 import time
 from functools import cache
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from tenuto.logs import get_logger
 
 ANSWER_BYTES = 64 * 1024
-ANSWER_S = 1800.0
-"""After this long a child that makes a FLAC is killed, however busy the machine is."""
 _INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 _log = get_logger("tenuto.media")
@@ -80,32 +76,6 @@ def read_answer(child: "subprocess.Popen[bytes]", seconds: float, *, is_cut: boo
             answer = answer[:ANSWER_BYTES]
     child.kill()
     return b""
-
-
-def to_flac(source: BinaryIO, target: BinaryIO) -> int:
-    """Decode the file `source` into the empty file `target`; both are real files, open and unbuffered.
-
-    Returns how many samples were written. Raises NotReadable, DecoderEnded and DecoderFailed.
-    """
-    source.seek(0)
-    child = start_child("tenuto.features.recognition.to_flac", source=source, output=target.fileno())
-    with child:
-        try:
-            answer = read_answer(child, ANSWER_S)
-        finally:
-            child.kill()
-    try:
-        read: dict[str, Any] = json.loads(answer)
-        if "refused" in read:
-            raise NotReadable(str(read["refused"])[:300])
-        if "failed" in read:
-            raise DecoderFailed(str(read["failed"])[:300])
-        warn_unconfined(tuple(str(one)[:300] for one in read["unconfined"]))
-        return int(read["frames"])
-    except NotReadable:
-        raise
-    except (ValueError, TypeError, KeyError) as error:
-        raise DecoderEnded("it takes too much time or memory to decode") from error
 
 
 @cache

@@ -14,15 +14,14 @@ import msgspec
 
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
+from tenuto.db import generation_row as row
 from tenuto.db.database import Database, Transaction
 from tenuto.db.generation import Copy, Outdated
-from tenuto.db.migrations import migrate, pending, shipped
 from tenuto.db.opening import open_database
 from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError, Unavailable
-from tenuto.features.backup.pairing import known_id
-from tenuto.features.copies import store
 from tenuto.file.blob import NEWEST, BlobStore
 from tenuto.file.opening import open_store
+from tenuto.file.pairing import known_id
 
 PATIENCE_S = 5.0
 """How long a start waits for the store, if there is only one database that it could mean."""
@@ -67,11 +66,11 @@ def begin(database: Database) -> None:
     def raise_epoch(tx: Transaction) -> Copy:
         newest = servers.newest
         assert newest is not None, "this connection was compared"
-        compared = servers.held_by(store.process(tx))
-        own = None if compared is None else store.now(tx, compared)
+        compared = servers.held_by(row.process(tx))
+        own = None if compared is None else row.now(tx, compared)
         if own is None or (fault := own.fault(newest)):
             raise Unavailable(AWAY) from Outdated(fault if own else "the copy of another server")
-        return store.begin(tx, own, newest)
+        return row.begin(tx, own, newest)
 
     servers.learn(database.write(raise_epoch))
 
@@ -91,35 +90,6 @@ def exchange(database: Database, blobs: BlobStore) -> None:
     if newest is not None and (recorded is None or newest.generation > recorded.generation):
         # Of two that write at once, the lower one may be last: the higher one repeats it when it looks again.
         blobs.record_newest(msgspec.json.encode(newest))
-
-
-def accept(database: Database, open_blobs: Callable[[], BlobStore]) -> str:
-    """Make the copy of the one server that answers the newest, and migrate it; returns its host.
-
-    Raises OperatorError if several answer or the database is empty, Unavailable if none answers.
-    """
-    servers = database.servers
-    assert servers is not None, "a file has no other copy"
-    found = list(servers.primaries().values())
-    if len(found) > 1:
-        hosts = ", ".join(f"{host} (timeline {copy.timeline}, epoch {copy.epoch})" for host, copy in found)
-        raise OperatorError(
-            f"several servers take writes: {hosts}; write the one to accept alone in `database`"
-        )
-    lacking = pending(database)  # Unavailable if there is none.
-    if len(lacking) == len(shipped()):
-        raise OperatorError("the database is empty; correct the setting database, or restore into it first")
-    # Nobody else can migrate it: an older version's, restored from before an upgrade, is refused until then.
-    migrate(database)
-    blobs = open_blobs()
-    recorded = None
-    with suppress(OperatorError):  # A damaged record is replaced.
-        recorded = recorded_in(blobs)
-    (host, seen) = found[0]
-    accepted = database.write(lambda tx: store.accept(tx, seen, recorded))
-    servers.learn(accepted)
-    blobs.record_newest(msgspec.json.encode(accepted))
-    return host
 
 
 def recorded_in(blobs: BlobStore) -> Copy | None:

@@ -1,0 +1,1 @@
+"""Child processes without rights that read what callers send."""

@@ -1,0 +1,12 @@
+"""What diary adds to the core."""
+
+from tenuto.feature import Feature
+from tenuto_client.commands import Command
+
+FEATURE = Feature(
+    name="diary",
+    package="tenuto_diary",
+    starting=".pages:begin",
+    commands={"admin diary": Command("Print the diary.", "tenuto_diary.pages", after="audit")},
+    erase=".pages:erase",
+)

@@ -1,0 +1,42 @@
+"""The diary: a file beside the data folder, and the command that prints it."""
+
+import argparse
+import os
+from pathlib import Path
+
+from tenuto.command.common import say
+from tenuto.config import Settings
+from tenuto.db.database import Database, Transaction
+from tenuto.job.erasure import Erased
+from tenuto_client.commands.console import Console
+from tenuto_client.commands.parser import Parser
+
+
+def begin(settings: Settings, database: Database) -> None:
+    """A service starts on this folder."""
+    _write(f"begun {settings.folder.name}")
+
+
+def erase(tx: Transaction, erased: Erased) -> None:
+    """The content of a job is erased."""
+    assert tx.one("select 1 as one from job where id = :id", id=erased.job_id) is not None
+    _write(f"erased {erased.job_id}")
+
+
+def add(parser: Parser, name: str) -> None:
+    """The command has no options."""
+    parser.set_defaults(run=_print)
+
+
+def _print(options: argparse.Namespace, console: Console) -> int:
+    say(_file().read_text("utf-8").rstrip())
+    return 0
+
+
+def _write(line: str) -> None:
+    with _file().open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def _file() -> Path:
+    return Path(os.environ["DIARY"])

@@ -28,7 +28,6 @@ from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
 from tenuto.db.sqlite import SqliteTransaction
 from tenuto.features.audit import audit, runs
-from tenuto.features.history import ledger_reads as billing
 from tenuto.features.history import usage
 from tenuto.features.history.search import EVERYTHING
 from tenuto.features.recognition import live_text
@@ -39,6 +38,7 @@ from tenuto.job import store as jobs
 from tenuto.job.queue import Claim
 from tenuto.job.submit import prepare
 from tenuto.kind import operations as catalog
+from tenuto.money import read as billing
 
 FINISHED, WAITING = 16_000, 4_000
 ACCOUNTS = 4

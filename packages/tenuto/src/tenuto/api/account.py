@@ -8,13 +8,13 @@ from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.features.history import ledger_reads as reads
 from tenuto.features.history import usage as job_usage
 from tenuto.features.history import usage_rows as usage
-from tenuto.features.history.ledger_reads import Balance, LedgerEntry
 from tenuto.job.rows import JobUsage
 from tenuto.kind.kinds import CHAT, kinds
 from tenuto.kind.rules import Model
+from tenuto.money import read as reads
+from tenuto.money.read import Balance, LedgerEntry
 from tenuto.money.rows import ChatUsageRow
 from tenuto.money.rules import cny
 

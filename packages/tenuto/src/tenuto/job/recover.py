@@ -20,7 +20,6 @@ from tenuto.features.evidence.evidence import (
     job_evidence,
     money_evidence,
 )
-from tenuto.features.history.ledger_reads import lines_of_job
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord, BlobStore, check_whole
 from tenuto.ids import Ids
@@ -30,6 +29,7 @@ from tenuto.job.rows import JobRow, WaitingJob
 from tenuto.job.states import CANCELLED, FAILED, RECOVERY_REQUIRED, Decision, is_overdue
 from tenuto.kind.kinds import SuppliedResult, kinds
 from tenuto.money import operations as billing
+from tenuto.money.read import lines_of_job
 
 INTACT, DAMAGED, MISSING = "intact", "damaged", "missing"
 _UNKNOWN = "the outcome of the engine's call stayed unknown"

@@ -469,7 +469,7 @@ class AccountLedgerLine(msgspec.Struct, frozen=True):
 
     @property
     def amount_micros(self) -> int:
-        """The amount that its type stands for, as in `features.history.ledger_reads`."""
+        """The amount that its type stands for, as in `money.read`."""
         amounts = {"hold": self.held_micros, "settle": self.revenue_micros}
         return amounts.get(self.type, self.available_micros)
 

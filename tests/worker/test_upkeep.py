@@ -22,6 +22,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed, Unavailable
 from tenuto.features.backup import backups
 from tenuto.features.chat import priced_calls as calls
+from tenuto.features.evidence import examination
 from tenuto.features.s3.s3 import S3Blobs
 from tenuto.features.s3.s3_client import Credentials, S3Location
 from tenuto.file import erasure
@@ -362,7 +363,7 @@ def test_a_job_that_was_accepted_before_the_clock_was_set_is_not_overdue(world: 
         upkeep.look(start + minute * 61)
         world.now_ms += 61_000
     world.unknown(claimed.attempt_id)
-    evidence = world.read(lambda tx: recover.evidence(tx, claimed.job_id, now_ms=world.now_ms))
+    evidence = world.read(lambda tx: examination.evidence(tx, claimed.job_id, now_ms=world.now_ms))
     by = Decision("an operator")
     world.write(lambda tx: recover.requeue(tx, world.ids, claimed.job_id, by=by, now_ms=world.now_ms))
 

@@ -47,8 +47,8 @@ LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]+)?\)")
 READS_A_STORE_OF_THE_CORE = frozenset(
     f"tenuto/features/{name}.py"
     for name in (
-        *("backup/backups", "backup/pairing", "chat/priced_calls", "events/feed"),
-        *("history/search", "history/usage", "history/usage_rows", "recognition/live_text"),
+        *("backup/backups", "backup/pairing", "events/feed"),
+        "recognition/live_text",
         *("studio/people_operations", "studio/sessions", "telemetry/trace"),
     )
 )

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
@@ -29,7 +29,6 @@ from tenuto.db.opening import open_database
 from tenuto.db.sqlite import SqliteTransaction
 from tenuto.features.audit import audit, runs
 from tenuto.features.history import usage
-from tenuto.features.history.search import EVERYTHING
 from tenuto.features.recognition import live_text
 from tenuto.file import operations as artifacts
 from tenuto.ids import Ids
@@ -162,8 +161,8 @@ def _look(operation: Callable[[Transaction, Grown], object]) -> Callable[[Grown]
 
 
 def _list(**chosen: str) -> Callable[[Grown], Operation]:
-    wanted = {"state": None, "kind": None, "model": None, "after": None} | chosen
-    return _look(lambda tx, big: read.list_jobs(tx, big.caller, limit=20, search=EVERYTHING, **wanted))
+    wanted: dict[str, Any] = {"state": None, "kind": None, "model": None, "after": None} | chosen
+    return _look(lambda tx, big: read.list_jobs(tx, big.caller, limit=20, **wanted))
 
 
 OPERATIONS: dict[str, Callable[[Grown], Operation]] = {

@@ -22,7 +22,9 @@ from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed, Unavailable
 from tenuto.features.backup import backups
 from tenuto.features.chat import priced_calls as calls
+from tenuto.features.chat.rows import CallRow
 from tenuto.features.evidence import examination
+from tenuto.features.history.rows import Used
 from tenuto.features.s3.s3 import S3Blobs
 from tenuto.features.s3.s3_client import Credentials, S3Location
 from tenuto.file import erasure
@@ -34,7 +36,6 @@ from tenuto.job import recover
 from tenuto.job.states import DEADLINE_MS, Decision
 from tenuto.kind import operations as catalog
 from tenuto.kind.rules import MAX_START_FAILURES
-from tenuto.money.rows import CallRow, Used
 from tenuto.worker import housekeeping
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement

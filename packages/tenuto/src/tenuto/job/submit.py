@@ -24,7 +24,6 @@ from tenuto.errors import (
     ModelUnavailable,
     TenutoError,
 )
-from tenuto.features.history.titles import title_and_search_text
 from tenuto.features.telemetry import trace
 from tenuto.features.telemetry.spans import Submission
 from tenuto.file import inputs
@@ -36,6 +35,7 @@ from tenuto.job.read import Operation
 from tenuto.job.rows import NewestKey
 from tenuto.job.states import DEADLINE_MS, QUEUED
 from tenuto.job.store import NewJob
+from tenuto.job.titles import title_and_search_text
 from tenuto.kind import envelope
 from tenuto.kind import operations as catalog
 from tenuto.kind.envelope import Envelope

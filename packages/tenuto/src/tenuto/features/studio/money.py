@@ -17,9 +17,9 @@ from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.features.history import usage as job_usage
+from tenuto.features.history.rows import AccountLedgerLine
 from tenuto.features.history.usage import Grouping
 from tenuto.features.studio.studio import Studio
-from tenuto.job.rows import AccountLedgerLine
 from tenuto.logs import get_logger
 from tenuto.money import read as reads
 from tenuto.money.read import LedgerEntry

@@ -38,7 +38,7 @@ class Feature(NamedTuple):
     commands: Mapping[str, Command] = {}
     """By their words, such as `admin audit`: commands of `tenuto`."""
     observe: str = ""
-    """A function of an event's name and its fields, called for each (`logs.listen`)."""
+    """A function of an event's name and its fields, called for each (`logs.listen`, `logs.tell`)."""
     erase: str = ""
     """A function of a transaction and a `file.erasure.Erased`: it erases what the feature keeps of that."""
     package: str = ""

@@ -43,7 +43,7 @@ async def create(call: Call) -> Answer:
         body=body.decode(),
         body_sha256=await request_body.beside_large(call, body, partial(strict_json.body_sha256, value)),
         value=value,
-        submission=call.submission(),
+        origin=call.origin(),
     )
     accepted = await submit_async(call.service.submitting, request)
     answer = _operation(accepted.operation, 202)

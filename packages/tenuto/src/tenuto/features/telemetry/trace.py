@@ -11,9 +11,11 @@ from tenuto.db.database import Transaction
 from tenuto.features.events import feed, feed_store
 from tenuto.features.events.feed import Position
 from tenuto.features.events.feed_store import TracedEvent
-from tenuto.features.telemetry.spans import NS_PER_MS, Span, Submission, Trace, span_id, trace_of
+from tenuto.features.telemetry.spans import NS_PER_MS, Span, Trace, span_id, trace_of
 from tenuto.job.queue import Claim
+from tenuto.job.read import Operation
 from tenuto.job.states import EVENTS, FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
+from tenuto.job.submit import Origin
 
 PAGE = 200
 """The most events of one read: at most two spans each, sent to the collector in one request."""
@@ -24,35 +26,25 @@ BAD_ENDS = frozenset({"failed", "host_lost", "worker_lost", "recovery_required"}
 
 
 def submitted(
-    submission: Submission,
-    *,
-    job_id: str,
-    kind: str,
-    model: str,
-    traceparent: str | None,
-    replayed_by: str | None,
-    now_ms: int,
+    *, origin: Origin, operation: Operation, is_replay: bool, traceparent: str | None, ended_ms: int
 ) -> Span:
-    """The request behind a job; a replay is a child span of the first request.
-
-    `traceparent` is the job's; `replayed_by` identifies the replay.
-    """
-    trace = trace_of(job_id, traceparent)
-    first = _submit_id(job_id)
-    ended_ns = now_ms * NS_PER_MS
+    """The request behind a job; a replay is a child span of the first request. `traceparent` is the job's."""
+    trace = trace_of(operation.id, traceparent)
+    first = _submit_id(operation.id)
+    ended_ns = ended_ms * NS_PER_MS
     return Span(
         trace,
-        first if replayed_by is None else span_id("replay", job_id, replayed_by),
-        trace.parent_id if replayed_by is None else first,
+        span_id("replay", operation.id, origin.request_id) if is_replay else first,
+        first if is_replay else trace.parent_id,
         "submit",
-        ended_ns - int((time.perf_counter() - submission.began_s) * 1e9),
+        ended_ns - int((time.perf_counter() - origin.began_s) * 1e9),
         ended_ns,
-        {**_job(job_id, kind, model), "tenuto.replayed": replayed_by is not None},
+        {**_job(operation.id, operation.kind, operation.model), "tenuto.replayed": is_replay},
         is_server=True,
     )
 
 
-def stored(claim: Claim, *, size_bytes: int, ended_ms: int, took_s: float) -> Span:
+def stored(*, claim: Claim, size_bytes: int, ended_ms: int, took_s: float) -> Span:
     """Making the bytes of an attempt's result durable."""
     ended_ns = ended_ms * NS_PER_MS
     return Span(

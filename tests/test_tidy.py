@@ -47,9 +47,9 @@ LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(#[^)\s]+)?\)")
 READS_A_STORE_OF_THE_CORE = frozenset(
     f"tenuto/features/{name}.py"
     for name in (
-        *("backup/backups", "backup/pairing", "events/feed"),
+        *("backup/backups", "backup/pairing"),
         "recognition/live_text",
-        *("studio/people_operations", "studio/sessions", "telemetry/trace"),
+        *("studio/people_operations", "studio/sessions"),
     )
 )
 """They came out of the core, and have to read it by name instead: the list only becomes shorter."""

@@ -74,10 +74,11 @@ OPENAI_PATHS = ("/v1/audio/", "/v1/images/", "/v1/embeddings", "/v1/responses")
 
 def routes_of(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
     """The paths that a service with these settings answers: the core's, and those of features."""
-    routes = dict(ROUTES)
+    routes = {path: dict(handlers) for path, handlers in ROUTES.items()}
     for feature in features().values():
         if feature.routes:
-            routes |= feature.part(feature.routes)(settings)
+            for path, handlers in feature.part(feature.routes)(settings).items():
+                routes.setdefault(path, {}).update(handlers)
     if settings.openai_routes == "on":
         return routes
     return {path: handlers for path, handlers in routes.items() if not path.startswith(OPENAI_PATHS)}

@@ -189,12 +189,19 @@ def used_models(
     return read_store.used_models(tx, account_id, kind, models)
 
 
-def events(tx: Transaction, caller: Caller, job_id: str) -> list[Event]:
-    """Oldest first. NotFound for foreign ids exactly as for missing ones; ModelNotAllowed."""
+def check(tx: Transaction, caller: Caller, job_id: str) -> None:
+    """Whether the caller may see what happens to a job. NotFound for foreign ids exactly as for missing ones;
+    ModelNotAllowed.
+    """
     model = read_store.model(tx, job_id, caller.account_id)
     if model is None:
         raise NotFound
     caller.check_job(model)
+
+
+def events(tx: Transaction, caller: Caller, job_id: str) -> list[Event]:
+    """Oldest first. Raises what `check` raises."""
+    check(tx, caller, job_id)
     return [
         Event(row.sequence, row.at // 1000, row.type, row.attempt_id, text_of(row.detail))
         for row in read_store.events(tx, job_id)

@@ -27,7 +27,7 @@ MAX_SEARCHED_CHARACTERS = 200
 
 def routes(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
     """Its routes. The list of jobs takes the place of the core's, which knows fewer filters."""
-    return {"/v1/jobs": {"POST": jobs.create, "GET": list_jobs}, "/v1/usage": {"GET": show_usage}}
+    return {"/v1/jobs": {"GET": list_jobs}, "/v1/usage": {"GET": show_usage}}
 
 
 def _searched(value: str) -> tuple[str, str] | None:

@@ -8,10 +8,11 @@ result. Span ids are derived from the job's id, so a span that is reported twice
 import time
 
 from tenuto.db.database import Transaction
-from tenuto.features.events import feed, feed_store
+from tenuto.features.events import feed
 from tenuto.features.events.feed import Position
-from tenuto.features.events.feed_store import TracedEvent
+from tenuto.features.telemetry import store
 from tenuto.features.telemetry.spans import NS_PER_MS, Span, Trace, span_id, trace_of
+from tenuto.features.telemetry.store import TracedEvent
 from tenuto.job.queue import Claim
 from tenuto.job.read import Operation
 from tenuto.job.states import EVENTS, FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
@@ -63,32 +64,32 @@ def stored(*, claim: Claim, size_bytes: int, ended_ms: int, took_s: float) -> Sp
 
 def observe(tx: Transaction) -> tuple[str, int]:
     """The current exporter and its beat. The first call starts after all events so far."""
-    row = feed_store.exporter(tx)
+    row = store.exporter(tx)
     if row is None:
-        feed_store.begin_exporter(tx, feed.end(tx).after)
+        store.begin_exporter(tx, feed.end(tx).after)
         return "", 0
     return row.holder, row.beat
 
 
 def hold(tx: Transaction, holder: str, *, before: str, beat: int) -> bool:
     """Become or remain the exporter; False: another process was first."""
-    return feed_store.take_exporter(tx, holder, before, beat)
+    return store.take_exporter(tx, holder, before, beat)
 
 
 def next_events(tx: Transaction) -> list[TracedEvent]:
     """The next events that have not been exported."""
-    row = feed_store.exporter(tx)
-    return [] if row is None else feed_store.traced(tx, row.mark, PAGE)
+    row = store.exporter(tx)
+    return [] if row is None else store.traced(tx, row.mark, PAGE)
 
 
 def stand(tx: Transaction, holder: str, mark: Position) -> None:
     """Record that events up to this one are exported; no effect if another process is now the exporter."""
-    feed_store.stand_exporter(tx, holder, mark)
+    store.stand_exporter(tx, holder, mark)
 
 
 def skip(tx: Transaction, holder: str) -> None:
     """Skip all events so far."""
-    feed_store.stand_exporter(tx, holder, feed.end(tx).after)
+    store.stand_exporter(tx, holder, feed.end(tx).after)
 
 
 def spans_of(event: TracedEvent) -> list[Span]:

@@ -17,8 +17,8 @@ from bench.stage import TEXT, Stage, stage
 from servers.postgres import PostgresServer
 from tenuto.db import schema
 from tenuto.db.database import Transaction, Value
-from tenuto.features.history.titles import title_and_search_text
 from tenuto.ids import Ids
+from tenuto.job.titles import title_and_search_text
 
 JOBS = 99_500
 WAITING = 20_000

@@ -29,9 +29,10 @@ from tenuto.features.chat import priced_calls as billing
 from tenuto.features.chat.answers import Usage
 from tenuto.features.chat.calls import Calls, ModelCall
 from tenuto.features.chat.meter import Meter
+from tenuto.features.chat.rows import CallRow
 from tenuto.features.history import usage_rows as usage
+from tenuto.features.history.rows import Used
 from tenuto.kind import rules
-from tenuto.money.rows import CallRow, Used
 from tenuto.money.rules import token_charge_micros
 
 MODEL = "there/chat"

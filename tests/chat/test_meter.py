@@ -8,8 +8,8 @@ from tenuto.db.database import Database
 from tenuto.features.chat.answers import Usage
 from tenuto.features.chat.meter import Meter
 from tenuto.features.history import usage_rows as billing
+from tenuto.features.history.rows import ChatUsageRow
 from tenuto.ids import Ids
-from tenuto.money.rows import ChatUsageRow
 
 NOW_MS = 1_795_219_199_999
 

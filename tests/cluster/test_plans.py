@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
@@ -28,9 +28,7 @@ from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
 from tenuto.db.sqlite import SqliteTransaction
 from tenuto.features.audit import audit, runs
-from tenuto.features.history import ledger_reads as billing
 from tenuto.features.history import usage
-from tenuto.features.history.search import EVERYTHING
 from tenuto.features.recognition import live_text
 from tenuto.file import operations as artifacts
 from tenuto.ids import Ids
@@ -39,6 +37,7 @@ from tenuto.job import store as jobs
 from tenuto.job.queue import Claim
 from tenuto.job.submit import prepare
 from tenuto.kind import operations as catalog
+from tenuto.money import read as billing
 
 FINISHED, WAITING = 16_000, 4_000
 ACCOUNTS = 4
@@ -162,8 +161,8 @@ def _look(operation: Callable[[Transaction, Grown], object]) -> Callable[[Grown]
 
 
 def _list(**chosen: str) -> Callable[[Grown], Operation]:
-    wanted = {"state": None, "kind": None, "model": None, "after": None} | chosen
-    return _look(lambda tx, big: read.list_jobs(tx, big.caller, limit=20, search=EVERYTHING, **wanted))
+    wanted: dict[str, Any] = {"state": None, "kind": None, "model": None, "after": None} | chosen
+    return _look(lambda tx, big: read.list_jobs(tx, big.caller, limit=20, **wanted))
 
 
 OPERATIONS: dict[str, Callable[[Grown], Operation]] = {

@@ -12,7 +12,7 @@ from servers.callers import SPEECH, Caller, Operator, error_code, faults, job
 from servers.chats import CHAT, NARROW, THERE, body, events, post, said, used
 from servers.speed import HANG_S
 from servers.upstream import PRIVATE, UpstreamServer
-from tenuto.money.rows import Used
+from tenuto.features.history.rows import Used
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 

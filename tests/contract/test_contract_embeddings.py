@@ -12,7 +12,7 @@ import pytest
 from servers.callers import Caller, Operator, error_code, faults
 from servers.chats import CHAT, THERE, body, post, used
 from servers.upstream import PRIVATE, UpstreamServer
-from tenuto.money.rows import Used
+from tenuto.features.history.rows import Used
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 

@@ -18,6 +18,8 @@ from tenuto.features.audit import audit, runs
 from tenuto.features.audit.audit import Position
 from tenuto.features.audit.runs import Progress
 from tenuto.features.chat import priced_calls as calls
+from tenuto.features.chat.rows import CallRow
+from tenuto.features.history.rows import Used
 from tenuto.features.kept_results import results as kept_results
 from tenuto.features.kept_results.results import KeptResult
 from tenuto.features.recognition import live_text
@@ -28,7 +30,6 @@ from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey, NewSegment
 from tenuto.media.flac import FlacSummary
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
-from tenuto.money.rows import CallRow, Used
 
 WAV = read_pcm16_wav(pcm16_wav(bytes(200), 8_000, 1))
 HEARING = "fake/segment-text"

@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from servers.world import METERED, PRICE_MICROS, World, any_key, at_once
 from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, OperatorError, Stale
+from tenuto.features.evidence import examination
 from tenuto.features.kept_results import results as kept_results
 from tenuto.features.kept_results.results import KeptResult
 from tenuto.file.directory import DirectoryBlobs
@@ -130,7 +131,7 @@ def test_a_recorded_result_is_read_again(world: World, tmp_path: Path, state: st
         path.write_bytes(b"sound"[::-1])
     elif state == "missing":
         path.unlink()
-    shown = recover.examine(world.database, blobs, claim.job_id, now_ms=world.now_ms)
+    shown = examination.examine(world.database, blobs, claim.job_id, now_ms=world.now_ms)
     result = shown.attempts[0].result
 
     assert result is not None
@@ -395,6 +396,6 @@ def decide(world: World, how: str, job_id: str, *, by: Decision = BY) -> None:
 
 
 def evidence(world: World, job_id: str) -> dict[str, Any]:
-    evidence = world.read(lambda tx: recover.evidence(tx, job_id, now_ms=world.now_ms))
+    evidence = world.read(lambda tx: examination.evidence(tx, job_id, now_ms=world.now_ms))
     plain: dict[str, Any] = to_builtins(evidence)
     return plain

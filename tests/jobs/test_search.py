@@ -8,9 +8,10 @@ import pytest
 from servers.world import METERED, SPEECH, World, request_of
 from tenuto.account.caller import Caller
 from tenuto.errors import ModelNotAllowed
-from tenuto.features.history.search import Search
-from tenuto.features.history.titles import pattern_of
-from tenuto.job import erasure, read, read_store
+from tenuto.features.history import search as searching
+from tenuto.features.history import store
+from tenuto.features.history.search import Search, pattern_of
+from tenuto.job import erasure
 
 TEXTS = (
     "今天心情不好，怎么办？",
@@ -35,8 +36,8 @@ def pages(
     cursor = None
     while True:
         jobs, cursor = world.read(
-            lambda tx, after=cursor: read.list_jobs(  # type: ignore[misc]
-                tx, caller, after=after, limit=limit, search=search, **chosen
+            lambda tx, after=cursor: searching.list_jobs(  # type: ignore[misc]
+                tx, caller, search, after=after, limit=limit, **chosen
             )
         )
         assert len(jobs) <= limit
@@ -125,12 +126,12 @@ def test_jobs_are_found_in_every_state(world: World) -> None:
 @pytest.fixture
 def short_looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """One statement looks at four ended jobs, and at three of each other state."""
-    read_store._found.cache_clear()
-    monkeypatch.setattr(read_store, "LOOKED_AT", 4)
-    monkeypatch.setattr(read_store, "LOOKED_AT_OPEN", 3)
-    monkeypatch.setattr(read_store, "_LAST_LOOKED_AT", read_store._LAST_LOOKED_AT.replace("99999", "3"))
+    store._found.cache_clear()
+    monkeypatch.setattr(store, "LOOKED_AT", 4)
+    monkeypatch.setattr(store, "LOOKED_AT_OPEN", 3)
+    monkeypatch.setattr(store, "_LAST_LOOKED_AT", store._LAST_LOOKED_AT.replace("99999", "3"))
     yield
-    read_store._found.cache_clear()
+    store._found.cache_clear()
 
 
 @pytest.mark.usefixtures("short_looks")
@@ -146,7 +147,7 @@ def test_one_look_is_bounded_and_can_be_continued(world: World, ended: int) -> N
         world.cancel(caller.account_id, job_id)
     narrow: dict[str, Any] = {"state": None, "kind": None, "model": None, "limit": 20}
     search = Search(pattern=pattern_of("part 0"))
-    first, cursor = world.read(lambda tx: read.list_jobs(tx, caller, after=None, search=search, **narrow))
+    first, cursor = world.read(lambda tx: searching.list_jobs(tx, caller, search, after=None, **narrow))
 
     assert [] == first
     assert cursor is not None
@@ -166,7 +167,7 @@ def test_a_search_of_ended_jobs_reads_the_index_alone(world: World) -> None:
     """Rows of jobs are long, for they hold what was asked."""
     if world.database.dialect != "sqlite":
         pytest.skip("PostgreSQL's plans are those of a grown database: tests/cluster/test_plans.py")
-    statement = read_store._found(None, has_voice=False, has_pattern=True)
+    statement = store._found(None, has_voice=False, has_pattern=True)
     bounds = {"account_id": "account_a", "since": "", "before": "joc", "pattern": "%x%"}
     plan = [str(row["detail"]) for row in world.all(f"explain query plan {statement}", **bounds)]
 

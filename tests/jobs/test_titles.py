@@ -2,7 +2,8 @@
 
 import pytest
 
-from tenuto.features.history.titles import SEARCHED_BYTES, TITLE_CHARACTERS, pattern_of, title_and_search_text
+from tenuto.features.history.search import pattern_of
+from tenuto.job.titles import SEARCHED_BYTES, TITLE_CHARACTERS, title_and_search_text
 
 FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
 FLAG = "\U0001f1e8\U0001f1f3"

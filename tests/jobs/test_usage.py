@@ -10,7 +10,7 @@ from tenuto.account.caller import Caller
 from tenuto.db import schema
 from tenuto.db.database import Transaction
 from tenuto.features.history import usage
-from tenuto.job.rows import DAY_MS, JobUsage
+from tenuto.features.history.rows import DAY_MS, JobUsage
 
 TODAY = datetime.datetime.fromtimestamp(START_MS / 1000, datetime.UTC).date()
 COPIES = 3_000

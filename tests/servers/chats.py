@@ -9,7 +9,7 @@ import httpx2
 from servers.callers import Caller, Operator
 from servers.speed import HANG_S
 from tenuto.features.history import usage_rows as billing
-from tenuto.money.rows import Used
+from tenuto.features.history.rows import Used
 
 CHAT = "fake/chat"
 THERE = "there/chat"

@@ -11,6 +11,7 @@ from servers.rig import Rig
 from servers.world import EVERY_MODEL, LANE, METERED, PRICE_MICROS, SPEECH, World
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError
+from tenuto.features.evidence import examination
 from tenuto.job import lifecycle, queue, recover
 from tenuto.job.queue import UNREADABLE_AT_ONCE, Claim
 from tenuto.job.states import Decision
@@ -53,7 +54,7 @@ def damage(world: World, job_id: str, column: str, text: str | int) -> Any:
 
 
 def shown(world: World, job_id: str) -> dict[str, Any]:
-    evidence = world.read(lambda tx: recover.evidence(tx, job_id, now_ms=world.now_ms))
+    evidence = world.read(lambda tx: examination.evidence(tx, job_id, now_ms=world.now_ms))
     plain: dict[str, Any] = to_builtins(evidence)
     return plain
 

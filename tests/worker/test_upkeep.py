@@ -22,6 +22,9 @@ from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed, Unavailable
 from tenuto.features.backup import backups
 from tenuto.features.chat import priced_calls as calls
+from tenuto.features.chat.rows import CallRow
+from tenuto.features.evidence import examination
+from tenuto.features.history.rows import Used
 from tenuto.features.s3.s3 import S3Blobs
 from tenuto.features.s3.s3_client import Credentials, S3Location
 from tenuto.file import erasure
@@ -33,7 +36,6 @@ from tenuto.job import recover
 from tenuto.job.states import DEADLINE_MS, Decision
 from tenuto.kind import operations as catalog
 from tenuto.kind.rules import MAX_START_FAILURES
-from tenuto.money.rows import CallRow, Used
 from tenuto.worker import housekeeping
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
@@ -362,7 +364,7 @@ def test_a_job_that_was_accepted_before_the_clock_was_set_is_not_overdue(world: 
         upkeep.look(start + minute * 61)
         world.now_ms += 61_000
     world.unknown(claimed.attempt_id)
-    evidence = world.read(lambda tx: recover.evidence(tx, claimed.job_id, now_ms=world.now_ms))
+    evidence = world.read(lambda tx: examination.evidence(tx, claimed.job_id, now_ms=world.now_ms))
     by = Decision("an operator")
     world.write(lambda tx: recover.requeue(tx, world.ids, claimed.job_id, by=by, now_ms=world.now_ms))
 

@@ -49,7 +49,7 @@ class Feature(NamedTuple):
     console: str = ""
     """A function called before any command: it registers words, examples or services of its own."""
     observe: str = ""
-    """A function of an event's name and its fields, called for each (`logs.listen`)."""
+    """A function of an event's name and its fields, called for each (`logs.listen`, `logs.tell`)."""
     erase: str = ""
     """A function of a transaction and a `job.erasure.Erased`: it erases what the feature keeps of that."""
     package: str = ""

@@ -101,8 +101,14 @@ recent_events = RecentEvents()
 
 
 def listen(listener: Listener) -> None:
-    """Call the listener for every event from `info` up, whatever the log level."""
+    """Call the listener for every event from `info` up, whatever the log level, and for those of `tell`."""
     _listeners.append(listener)
+
+
+def tell(event: str, **keys: Any) -> None:
+    """Tell the listeners of an event that is not logged, at the level `debug`; its keys may be any values."""
+    for listener in _listeners:
+        listener(event, "debug", keys)
 
 
 class LinesAlone:
@@ -188,7 +194,7 @@ def set_up_logs(level: str, form: str = "auto") -> None:
         structlog.processors.format_exc_info,
     ]
 
-    def tell(logger: Any, name: str, event: Any) -> Any:
+    def pass_on(logger: Any, name: str, event: Any) -> Any:
         for listener in _listeners:
             listener(event["event"], event["level"], event)
         recent_events.note(event)
@@ -206,7 +212,7 @@ def set_up_logs(level: str, form: str = "auto") -> None:
     logging.basicConfig(level=numeric, handlers=[handler])
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     structlog.configure(
-        processors=[*common[:2], tell, common[2], rendered],
+        processors=[*common[:2], pass_on, common[2], rendered],
         wrapper_class=structlog.make_filtering_bound_logger(min(numeric, logging.INFO)),
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=True,

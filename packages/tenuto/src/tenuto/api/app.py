@@ -9,7 +9,9 @@ from tenuto.api import account, artifacts, cors, health, inputs, jobs, models
 from tenuto.api.call import Endpoint, Handler
 from tenuto.api.errors import error_answer
 from tenuto.api.service import Service
+from tenuto.config import Settings
 from tenuto.errors import NotFound
+from tenuto.feature import features
 from tenuto.features.chat import routes as chat
 from tenuto.features.events import routes as events
 from tenuto.features.mcp import routes as mcp
@@ -41,7 +43,6 @@ ROUTES: Mapping[str, Mapping[str, Handler]] = {
     "/v1/models": {"GET": models.index},
     "/v1/account/balance": {"GET": account.balance},
     "/v1/account/ledger": {"GET": account.ledger},
-    "/v1/usage": {"GET": account.show_usage},
     "/v1/webhooks": {"GET": webhooks.index, "POST": webhooks.create},
     "/v1/webhooks/{webhook_id}": {
         "GET": webhooks.show,
@@ -71,11 +72,16 @@ OPENAI_PATHS = ("/v1/audio/", "/v1/images/", "/v1/embeddings", "/v1/responses")
 """Prefixes of paths that exist only for programs written for OpenAI; a setting turns them off."""
 
 
-def routes_of(service: Service) -> Mapping[str, Mapping[str, Handler]]:
-    """The paths that this service answers."""
-    if service.settings.openai_routes == "on":
-        return ROUTES
-    return {path: handlers for path, handlers in ROUTES.items() if not path.startswith(OPENAI_PATHS)}
+def routes_of(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
+    """The paths that a service with these settings answers: the core's, and those of features."""
+    routes = {path: dict(handlers) for path, handlers in ROUTES.items()}
+    for feature in features().values():
+        if feature.routes:
+            for path, handlers in feature.part(feature.routes)(settings).items():
+                routes.setdefault(path, {}).update(handlers)
+    if settings.openai_routes == "on":
+        return routes
+    return {path: handlers for path, handlers in routes.items() if not path.startswith(OPENAI_PATHS)}
 
 
 def make_app(service: Service, beyond: Asgi | None = None) -> Asgi:
@@ -84,7 +90,8 @@ def make_app(service: Service, beyond: Asgi | None = None) -> Asgi:
     Without it an unknown path is answered like everything else, as JSON with a request id.
     """
     routes = [
-        (pattern(path), Endpoint(service, handlers, path)) for path, handlers in routes_of(service).items()
+        (pattern(path), Endpoint(service, handlers, path))
+        for path, handlers in routes_of(service.settings).items()
     ]
     beyond = beyond or nothing_under(service)
     origins = cors.origins(service.settings.cors_origins)

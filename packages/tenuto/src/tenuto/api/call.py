@@ -5,6 +5,7 @@ id and turns errors into responses; no byte of a body is read before the key is 
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from tenuto.account import operations as accounts
 from tenuto.account.caller import Caller
+from tenuto.addresses import NONE
 from tenuto.api.answers import Answer
 from tenuto.api.body import ClientGone, read_body, stream_body
 from tenuto.api.errors import cause_of_503, error_answer, stated, status_of
@@ -27,8 +29,8 @@ from tenuto.errors import (
     TenutoError,
     Unavailable,
 )
-from tenuto.features.telemetry.spans import Submission
 from tenuto.ids import is_id
+from tenuto.job.submit import Origin
 from tenuto.logs import get_logger, request_log
 
 T = TypeVar("T")
@@ -39,7 +41,22 @@ SMALL_BODY_BYTES = 64 * 1024
 RIDE_OVER_S = 10.0
 """How long a waiting request retries a read while the database is unavailable."""
 AWAY_PAUSE_S = 0.5
+MAX_TRACEPARENT = 512
+_TRACEPARENT = re.compile(
+    rb"[ \t]*([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:(-.*)|[ \t]*)\Z"
+)
 _log = get_logger("tenuto.api")
+
+
+def traceparent(values: Sequence[bytes]) -> str | None:
+    """The header of W3C Trace Context, as version 00 writes it; None: missing, repeated or invalid."""
+    match = _TRACEPARENT.match(values[0]) if len(values) == 1 and len(values[0]) <= MAX_TRACEPARENT else None
+    if match is None or not match[0].isascii():
+        return None
+    version, trace_id, parent_id, flags, more = match.groups()
+    if version == b"ff" or (version == b"00" and more) or not int(trace_id, 16) or not int(parent_id, 16):
+        return None
+    return f"00-{trace_id.decode()}-{parent_id.decode()}-{int(flags, 16) & 1:02x}"
 
 
 class Call:
@@ -69,12 +86,11 @@ class Call:
         """All values of a header as they were sent, its name in lower case."""
         return [value for key, value in self.scope["headers"] if key == name]
 
-    def submission(self) -> Submission | None:
-        """What the span of a job's submission is made from; None if no spans are exported."""
-        telemetry = self.service.telemetry
-        if telemetry is None:
+    def origin(self) -> Origin | None:
+        """What is told of this request with the job that it submits; None if no traces are collected."""
+        if self.service.settings.otlp_endpoint == NONE:
             return None
-        return Submission(telemetry, telemetry.traceparent(self.header_values(b"traceparent")), self.began_s)
+        return Origin(self.request_id, self.began_s, traceparent(self.header_values(b"traceparent")))
 
     async def read_body(self, limit_bytes: int = SMALL_BODY_BYTES) -> bytes:
         """The whole body. PayloadTooLarge, RequestTimeout, ClientGone."""

@@ -8,9 +8,10 @@ from tenuto.api.call import Call
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
-from tenuto.features.telemetry.metrics import Check
 from tenuto.kind import operations as catalog
 
+Check = Callable[[], str | None]
+"""What is wrong, or None."""
 STUCK_S = 20.0
 """An event loop that has not run for this long will not run again."""
 _OK = {"status": "ok"}

@@ -1,6 +1,5 @@
 """Jobs over HTTP: submit, show, list, cancel."""
 
-import re
 from collections.abc import Mapping
 from functools import partial
 
@@ -11,8 +10,6 @@ from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.features.history import search, titles
-from tenuto.features.history.search import Search
 from tenuto.job import lifecycle, read
 from tenuto.job.read import Operation
 from tenuto.job.states import ALL, FINAL
@@ -20,7 +17,6 @@ from tenuto.job.submit import Request, submit_async
 from tenuto.kind.kinds import kinds
 
 MAX_WAIT_S = 30
-MAX_SEARCHED_CHARACTERS = 200
 
 
 def _kind(value: str) -> tuple[str, str] | None:
@@ -29,19 +25,12 @@ def _kind(value: str) -> tuple[str, str] | None:
 
 
 _SHOW = {"wait": query.integer(0, MAX_WAIT_S)}
-_LIST: Mapping[str, query.Rule] = {
+FILTERS: Mapping[str, query.Rule] = {
     "state": query.choice(*ALL),
     "kind": _kind,
     "model": query.text("the full name of a model"),
-    "q": query.searched(MAX_SEARCHED_CHARACTERS),
-    "voice": query.text("the id of a voice"),
-    "created_from": query.integer(0, search.MAX_TIME_S),
-    "created_before": query.integer(0, search.MAX_TIME_S),
-    "after": query.cursor("job"),
-    "limit": query.limit,
 }
-_METADATA = re.compile(r"metadata\[(.{0,64})\]\Z", re.DOTALL)
-"""A filter on the caller's metadata: `metadata[chapter]=3`."""
+PAGE: Mapping[str, query.Rule] = {"after": query.cursor("job"), "limit": query.limit}
 
 
 async def create(call: Call) -> Answer:
@@ -54,7 +43,7 @@ async def create(call: Call) -> Answer:
         body=body.decode(),
         body_sha256=await request_body.beside_large(call, body, partial(strict_json.body_sha256, value)),
         value=value,
-        submission=call.submission(),
+        origin=call.origin(),
     )
     accepted = await submit_async(call.service.submitting, request)
     answer = _operation(accepted.operation, 202)
@@ -96,7 +85,7 @@ async def index(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
     def look(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
-        filters = query.read_query(call, _LIST, families={_METADATA: "metadata[NAME]"})
+        filters = query.read_query(call, {**FILTERS, **PAGE})
         return read.list_jobs(
             tx,
             who,
@@ -105,7 +94,6 @@ async def index(call: Call) -> Answer:
             model=filters.get("model"),
             after=filters.get("after"),
             limit=query.limit_of(filters),
-            search=_search(filters),
         )
 
     return json_list(*await call.read(look))
@@ -160,22 +148,6 @@ async def changed(call: Call, operation: Operation, sequence: int, wait_s: float
     finally:
         service.long_polls.leave(waiter)
     return await call.read_again(lambda tx, who: read.for_caller(tx, who, operation.id)), was_held
-
-
-def _search(filters: Mapping[str, str]) -> Search:
-    """The filters other than state, kind and model."""
-    named = ((_METADATA.match(name), value) for name, value in filters.items())
-    return Search(
-        pattern=titles.pattern_of(filters["q"]) if "q" in filters else None,
-        voice_id=filters.get("voice"),
-        metadata={match[1]: value for match, value in named if match is not None},
-        created_from=_seconds(filters, "created_from"),
-        created_before=_seconds(filters, "created_before"),
-    )
-
-
-def _seconds(filters: Mapping[str, str], name: str) -> int | None:
-    return int(filters[name]) if name in filters else None
 
 
 def _caller(call: Call) -> Caller:

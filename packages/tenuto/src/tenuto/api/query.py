@@ -10,7 +10,6 @@ from types import MappingProxyType
 
 from tenuto.api.call import Call
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.features.history.titles import pattern_of
 from tenuto.ids import is_id
 
 Rule = Callable[[str], tuple[str, str] | None]
@@ -100,17 +99,6 @@ def day(value: str) -> tuple[str, str] | None:
 def text(meaning: str) -> Rule:
     """Any text that a database can hold."""
     return lambda value: None if value and "\0" not in value else ("not_allowed", f"must be {meaning}")
-
-
-def searched(most: int) -> Rule:
-    """A text to search for: not only white space, and not too long."""
-
-    def rule(value: str) -> tuple[str, str] | None:
-        if len(value) <= most and pattern_of(value) is not None:
-            return None
-        return "not_allowed", f"must be 1 to {most} characters, not only white space"
-
-    return rule
 
 
 limit: Rule = integer(1, MAX_LIMIT)

@@ -7,7 +7,6 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -27,9 +26,6 @@ from tenuto.job.read import Operation
 from tenuto.job.submit import SubmitContext
 from tenuto.kind.presence import Presence
 from tenuto.kind.rules import Model
-
-if TYPE_CHECKING:
-    from tenuto.features.telemetry.otlp import Telemetry
 
 MAX_JOBS = 4096
 MAX_ANSWER_BYTES = 8 * 1024
@@ -192,8 +188,6 @@ class Service(Struct):
     """Which workers are away; `bootstrap` makes it observe them."""
     needs_worker: bool
     """Whether readiness requires a registered worker (`serve`), or only the database (`api`)."""
-    telemetry: "Telemetry | None" = None
-    """Where spans and metrics go; None: nowhere."""
     final_jobs: FinalJobCache = field(default_factory=FinalJobCache)
     used_keys: LastUse = field(default_factory=LastUse)
     openai: OpenRequests = field(default_factory=OpenRequests)

@@ -29,7 +29,6 @@ from tenuto.config.rules import no_setting
 from tenuto.config.settings import DECLARED, Settings
 from tenuto.config.storage import DIRECTORY, WHAT, is_location
 from tenuto.errors import SettingsInvalid
-from tenuto.features.telemetry.spans import is_installed
 
 __all__ = [
     "ADDED",
@@ -56,6 +55,7 @@ ADDED = "models"
 
 
 _NAMED_ELSEWHERE = {one.named: name for name, one in DECLARED.items() if one.named is not None}
+_EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 _NO_SETTINGS = (failpoints.VARIABLE, "TENUTO_CONFIG", "TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL")
 
 
@@ -150,9 +150,9 @@ def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
     blobs = values.get("blobs", DIRECTORY)
     if isinstance(blobs, str) and not is_location(blobs):
         faults.append(f"blobs: is not a location; write {WHAT}")
-    if values.get("otlp_endpoint", NONE) != NONE and not is_installed():
+    if values.get("otlp_endpoint", NONE) != NONE and not _are_installed(_EXPORTER):
         faults.append("otlp_endpoint: OpenTelemetry is not installed; pip install 'tenuto[otel]' adds it")
-    if values.get("mcp", "off") == "on" and not _has_tools():
+    if values.get("mcp", "off") == "on" and not _are_installed("tenuto_mcp.hosted", "mcp"):
         faults.append("mcp: the tools of assistants are not installed; pip install 'tenuto[mcp]' adds them")
     heartbeat, silence = values.get("heartbeat_s", 5.0), values.get("silence_s", 30.0)
     if isinstance(heartbeat, float) and isinstance(silence, float) and silence < 3 * heartbeat:
@@ -162,9 +162,9 @@ def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
         )
 
 
-def _has_tools() -> bool:
-    """Whether the extra `mcp` is installed. Imports only the parent package of the tools, which is empty."""
+def _are_installed(*modules: str) -> bool:
+    """Whether an extra is installed. Imports only the packages above its modules, which are empty."""
     try:
-        return None not in (find_spec("tenuto_mcp.hosted"), find_spec("mcp"))
+        return None not in [find_spec(module) for module in modules]
     except ModuleNotFoundError:
         return False

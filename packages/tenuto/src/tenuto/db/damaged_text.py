@@ -40,7 +40,7 @@ def sound_json(text: str | None, otherwise: str, *, of: str, column: str) -> msg
         return msgspec.Raw(otherwise.encode())
 
 
-def decoded_json(text: str, type_: type[_Json]) -> _Json | None:
+def decoded_json(text: str | msgspec.Raw, type_: type[_Json]) -> _Json | None:
     """The value of JSON in a record; None if it is invalid, or of another type."""
     try:
         return msgspec.json.decode(text, type=type_)

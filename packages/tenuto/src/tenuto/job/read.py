@@ -6,21 +6,18 @@ Read only; knows neither HTTP nor the queue's rules. The structs here are the AP
 import msgspec
 
 from tenuto.account.caller import Caller
-from tenuto.db.damaged_text import decoded_json, sound_json, text_of
+from tenuto.db.damaged_text import sound_json, text_of
 from tenuto.db.database import Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.errors import Erased, NotFound
-from tenuto.features.history.search import EVERYTHING, Search
 from tenuto.job import read_store
 from tenuto.job.rows import Counted, OperationRow
 from tenuto.job.states import FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
-from tenuto.job.store import NewJob
+from tenuto.job.store import AFTER_ALL, NewJob
 from tenuto.money.rules import cny
 
 MAX_COUNTED_AHEAD = 100
 """Jobs ahead are counted up to here; beyond, `queue_position` is null: unknown."""
-MAX_TURNS = 20
-"""How often one page of a search asks for more ids, if the rows do not match."""
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -156,94 +153,55 @@ def list_jobs(
     model: str | None,
     after: str | None,
     limit: int,
-    search: Search = EVERYTHING,
+    since: str = "",
 ) -> tuple[list[Operation], str | None]:
     """Newest first, with the cursor of the next page; positions in the queue are not counted here.
 
-    Only jobs of models that the key may use are listed. ModelNotAllowed when `model` is another. A page of a
-    search, or of a range of time, may have fewer jobs than `limit`, even none, without being the last.
+    Only jobs of models that the key may use are listed. ModelNotAllowed when `model` is another. Their ids
+    are between `since` and `after`.
     """
     if model is not None:
         caller.check_job(model)
     models = caller.key_models if model is None else frozenset({model})
-    since, before = search.ids(after)
-    if search.is_narrow():
-        rows, cursor = _found(
-            tx, caller, search, state=state, kind=kind, models=models, since=since, before=before, limit=limit
-        )
-    else:
-        rows = read_store.jobs(
-            tx,
-            caller.account_id,
-            state=state,
-            kind=kind,
-            models=models,
-            since=since,
-            before=before,
-            limit=limit + 1,
-        )
-        cursor = rows[limit - 1].id if len(rows) > limit else None
-    return [_operation(row, None) for row in rows[:limit] if search.has_time(row.created_at)], cursor
+    rows = read_store.jobs(
+        tx,
+        caller.account_id,
+        state=state,
+        kind=kind,
+        models=models,
+        since=since,
+        before=after or AFTER_ALL,
+        limit=limit + 1,
+    )
+    cursor = rows[limit - 1].id if len(rows) > limit else None
+    return [_operation(row, None) for row in rows[:limit]], cursor
 
 
-def _found(
-    tx: Transaction,
-    caller: Caller,
-    search: Search,
-    *,
-    state: str | None,
-    kind: str | None,
-    models: frozenset[str] | None,
-    since: str,
-    before: str,
-    limit: int,
-) -> tuple[list[OperationRow], str | None]:
-    """The matching jobs: ids from the index, then a check of their rows, in turns until the page is full."""
-    used = None
-    if kind is not None or models is not None:
-        used = read_store.used_models(tx, caller.account_id, kind, models)
-        if not used:
-            return [], None
-    rows: list[OperationRow] = []
-    turns, cursor = 0, before
-    while turns < MAX_TURNS:
-        turns += 1
-        ids, further = read_store.search(
-            tx,
-            caller.account_id,
-            models=used,
-            voice_id=search.voice_id,
-            pattern=search.pattern,
-            since=since,
-            before=cursor,
-        )
-        rows += [row for row in read_store.operations(tx, ids) if _fits(row, state, search)]
-        if len(rows) > limit:
-            return rows, rows[limit - 1].id
-        if further is None:
-            return rows, None
-        cursor = further
-        if len(ids) < read_store.FOUND_AT_ONCE:
-            break
-    return rows, cursor
+def by_ids(tx: Transaction, ids: list[str]) -> list[Operation]:
+    """These jobs, newest first; at most a page of them. Positions in the queue are not counted here."""
+    return [_operation(row, None) for row in read_store.operations(tx, ids)]
 
 
-def _fits(row: OperationRow, state: str | None, search: Search) -> bool:
-    """Whether a job matches the filters that no index covers: state and metadata."""
-    if state is not None and row.state != state:
-        return False
-    if not search.metadata:
-        return True
-    notes = decoded_json(row.metadata, dict[str, str]) or {}
-    return all(notes.get(name) == value for name, value in search.metadata.items())
+def used_models(
+    tx: Transaction, account_id: str, kind: str | None, models: frozenset[str] | None
+) -> list[str]:
+    """The models that the account has used, of this kind and among these."""
+    return read_store.used_models(tx, account_id, kind, models)
 
 
-def events(tx: Transaction, caller: Caller, job_id: str) -> list[Event]:
-    """Oldest first. NotFound for foreign ids exactly as for missing ones; ModelNotAllowed."""
+def check(tx: Transaction, caller: Caller, job_id: str) -> None:
+    """Whether the caller may see what happens to a job. NotFound for foreign ids exactly as for missing ones;
+    ModelNotAllowed.
+    """
     model = read_store.model(tx, job_id, caller.account_id)
     if model is None:
         raise NotFound
     caller.check_job(model)
+
+
+def events(tx: Transaction, caller: Caller, job_id: str) -> list[Event]:
+    """Oldest first. Raises what `check` raises."""
+    check(tx, caller, job_id)
     return [
         Event(row.sequence, row.at // 1000, row.type, row.attempt_id, text_of(row.detail))
         for row in read_store.events(tx, job_id)

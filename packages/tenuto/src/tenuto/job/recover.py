@@ -1,4 +1,4 @@
-"""What a named operator can do with jobs in recovery_required: list, evidence, complete, requeue, void.
+"""What a named operator can do with jobs in recovery_required: list, complete, requeue, void.
 
 Nothing here happens automatically: such a job's paid call may or may not have been made. Who decided, and
 why, is recorded in the event log and in the ledger; callers see that an operator decided, but no name.
@@ -6,25 +6,14 @@ why, is recorded in the event log and in the ledger; callers see that an operato
 
 import json
 
-from msgspec import structs
 from msgspec.structs import replace
 
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, PriceInvalid, StoreUnreachable
-from tenuto.features.evidence.evidence import (
-    Evidence,
-    attempt_evidence,
-    chunk_evidence,
-    event_evidence,
-    exits_of,
-    job_evidence,
-    money_evidence,
-)
-from tenuto.features.history.ledger_reads import lines_of_job
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord, BlobStore, check_whole
 from tenuto.ids import Ids
-from tenuto.job import attempt_store, lifecycle, read_store, store
+from tenuto.job import attempt_store, lifecycle, store
 from tenuto.job.lifecycle import RecordedResult
 from tenuto.job.rows import JobRow, WaitingJob
 from tenuto.job.states import CANCELLED, FAILED, RECOVERY_REQUIRED, Decision, is_overdue
@@ -46,48 +35,40 @@ def waiting(tx: Transaction) -> list[WaitingJob]:
     return store.in_recovery(tx)
 
 
-def evidence(tx: Transaction, job_id: str, *, now_ms: int) -> Evidence:
-    """All that is recorded about a job, and what each exit would do. OperatorError: there is no such job."""
-    job_and_more = read_store.whole_job(tx, job_id)
-    if job_and_more is None:
-        raise OperatorError(
-            f"there is no job {job_id!r}; `tenuto admin recover list` shows the jobs that wait"
-        )
-    job, beside = job_and_more
-    attempts = read_store.attempts(tx, job_id)
-    return Evidence(
-        job=job_evidence(job, beside),
-        money=money_evidence(job, beside, lines_of_job(tx, job_id)),
-        attempts=[attempt_evidence(attempt, more) for attempt, more in attempts],
-        segments=read_store.segments_by_attempt(tx, job_id),
-        parts=[chunk_evidence(row) for row in read_store.chunks(tx, job_id)],
-        events=[event_evidence(row) for row in read_store.events(tx, job_id)],
-        exits=exits_of(job, [attempt for attempt, _ in attempts], now_ms),
-    )
+def condition(blobs: BlobStore, record: BlobRecord | None) -> str:
+    """Whether the stored bytes are those recorded, by size, block checksums and SHA-256.
 
-
-def examine(database: Database, blobs: BlobStore, job_id: str, *, now_ms: int) -> Evidence:
-    """The evidence, with every recorded result read to see whether it is intact, damaged or missing."""
-    known = database.read(lambda tx: evidence(tx, job_id, now_ms=now_ms))
-    blob_records = database.read(lambda tx: _recorded(tx, job_id))
-    attempts = []
-    for attempt in known.attempts:
-        result = attempt.result
-        if result is not None:
-            result = structs.replace(result, bytes=_condition(blobs, blob_records.get(attempt.id)))
-        attempts.append(structs.replace(attempt, result=result))
-    return structs.replace(known, attempts=attempts)
+    Raises StoreUnreachable when that cannot be determined.
+    """
+    try:
+        if record is None:
+            return MISSING
+        check_whole(blobs, record)
+    except StoreUnreachable:
+        raise
+    except ArtifactUnavailable:
+        return MISSING
+    except CorruptBlob:
+        return DAMAGED
+    return INTACT
 
 
 def check_recorded(database: Database, blobs: BlobStore, job_id: str) -> None:
     """Before `complete` without a file: OperatorError unless the recorded bytes, if any, are intact."""
-    attempt_id = database.read(lambda tx: evidence(tx, job_id, now_ms=0)).job.attempt_id
-    record = database.read(lambda tx: _recorded(tx, job_id)).get(attempt_id or "")
-    if record is not None and (condition := _condition(blobs, record)) != INTACT:
+    record = database.read(lambda tx: _recorded(tx, job_id))
+    if record is not None and (found := condition(blobs, record)) != INTACT:
         raise OperatorError(
-            f"the recorded result of {job_id} is {condition};"
+            f"the recorded result of {job_id} is {found};"
             f" bring one: tenuto admin recover complete {job_id} --file FILE"
         )
+
+
+def _recorded(tx: Transaction, job_id: str) -> BlobRecord | None:
+    """The bytes that the job's newest attempt has recorded."""
+    job = store.locked(tx, job_id)
+    if job is None or job.attempt_id is None:
+        return None
+    return artifacts.recorded_blob(tx, job.attempt_id)
 
 
 def fit(tx: Transaction, job_id: str, content: bytes) -> SuppliedResult:
@@ -209,33 +190,3 @@ def _waits(job: JobRow | None, job_id: str) -> JobRow:
             " `tenuto admin recover list` shows the jobs that do"
         )
     return job
-
-
-def _recorded(tx: Transaction, job_id: str) -> dict[str, BlobRecord]:
-    """The bytes that the job's attempts have recorded, by attempt."""
-    blob_records = {}
-    for attempt, blob in read_store.attempts(tx, job_id):
-        if attempt.blob_id is not None and blob.sha256 is not None and blob.condemned_at is None:
-            assert blob.size_bytes is not None and blob.block_crcs is not None, "a blob's row is whole"
-            blob_records[attempt.id] = BlobRecord(
-                attempt.blob_id, blob.size_bytes, blob.sha256, blob.block_crcs
-            )
-    return blob_records
-
-
-def _condition(blobs: BlobStore, record: BlobRecord | None) -> str:
-    """Whether the stored bytes are those recorded, by size, block checksums and SHA-256.
-
-    Raises StoreUnreachable when that cannot be determined.
-    """
-    try:
-        if record is None:
-            return MISSING
-        check_whole(blobs, record)
-    except StoreUnreachable:
-        raise
-    except ArtifactUnavailable:
-        return MISSING
-    except CorruptBlob:
-        return DAMAGED
-    return INTACT

@@ -24,9 +24,6 @@ from tenuto.errors import (
     ModelUnavailable,
     TenutoError,
 )
-from tenuto.features.history.titles import title_and_search_text
-from tenuto.features.telemetry import trace
-from tenuto.features.telemetry.spans import Submission
 from tenuto.file import inputs
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
@@ -36,12 +33,14 @@ from tenuto.job.read import Operation
 from tenuto.job.rows import NewestKey
 from tenuto.job.states import DEADLINE_MS, QUEUED
 from tenuto.job.store import NewJob
+from tenuto.job.titles import title_and_search_text
 from tenuto.kind import envelope
 from tenuto.kind import operations as catalog
 from tenuto.kind.envelope import Envelope
 from tenuto.kind.kinds import Binding, kinds
 from tenuto.kind.presence import Presence
 from tenuto.kind.rules import Model, at_price
+from tenuto.logs import tell
 from tenuto.money import operations as billing
 
 T = TypeVar("T")
@@ -66,6 +65,16 @@ class SubmitContext(msgspec.Struct, frozen=True):
     full_queues: FullQueues = msgspec.field(default_factory=FullQueues)
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """The request that a submission came with, for whoever observes it."""
+
+    request_id: str
+    began_s: float
+    """On the clock of `time.perf_counter`."""
+    traceparent: str | None
+    """The caller's, checked, in the form that is stored with the job."""
+
+
 class Request(msgspec.Struct, frozen=True):
     """One submission as it arrived: the idempotency key, the parsed body and its digest."""
 
@@ -74,8 +83,8 @@ class Request(msgspec.Struct, frozen=True):
     body: str
     body_sha256: str
     value: Any
-    submission: Submission | None = None
-    """For its span; None: spans are not exported."""
+    origin: Origin | None = None
+    """None: nobody observes it."""
     join: Callable[[Transaction], str | None] | None = None
     """Finds, with the account locked, the key under which another try of this request was accepted."""
 
@@ -86,7 +95,7 @@ class Accepted(msgspec.Struct, frozen=True):
     operation: Operation
     replayed: bool
     traceparent: str | None = None
-    """Of the job, where spans are exported."""
+    """Of the job, where the request has an origin."""
 
     @property
     def job_id(self) -> str:
@@ -233,25 +242,16 @@ def _announced(context: SubmitContext, request: Request, accepted: Accepted) -> 
     failpoints.hit("accept.after_commit")
     if accepted.operation.state == QUEUED:
         queue.wake(context.database, accepted.operation.kind)
-    if request.submission is not None:
-        _record(context, request.submission, accepted)
-    return accepted
-
-
-def _record(context: SubmitContext, submission: Submission, accepted: Accepted) -> None:
-    """The span of the request; the workers were woken first."""
-    operation = accepted.operation
-    submission.telemetry.record(
-        trace.submitted(
-            submission,
-            job_id=operation.id,
-            kind=operation.kind,
-            model=operation.model,
+    if request.origin is not None:
+        tell(
+            "job.accepted",
+            origin=request.origin,
+            operation=accepted.operation,
+            is_replay=accepted.replayed,
             traceparent=accepted.traceparent,
-            replayed_by=context.ids.new("span") if accepted.replayed else None,
-            now_ms=context.clock(),
+            ended_ms=context.clock(),
         )
-    )
+    return accepted
 
 
 def _replay_or_refuse(request: Request, refusal: TenutoError, tx: Transaction) -> Accepted:
@@ -285,8 +285,7 @@ def _find_replay(tx: Transaction, request: Request) -> Accepted | None:
     if bound.body_sha256 != request.body_sha256:
         raise IdempotencyConflict
     operation = read.get(tx, account_id=request.caller.account_id, job_id=bound.job_id)
-    is_traced = request.submission is not None
-    traceparent = store.traceparent(tx, bound.job_id) if is_traced else None
+    traceparent = None if request.origin is None else store.traceparent(tx, bound.job_id)
     return Accepted(operation, replayed=True, traceparent=traceparent)
 
 
@@ -450,7 +449,7 @@ def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, 
         title=title,
         search_text=search_text,
         voice_id=bound.voice_id,
-        traceparent=None if request.submission is None else request.submission.traceparent,
+        traceparent=None if request.origin is None else request.origin.traceparent,
     )
 
 

@@ -12,9 +12,8 @@ from tenuto.db.database import Deferred, Transaction
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, OperatorError
 from tenuto.ids import Ids
 from tenuto.money import store
-from tenuto.money.rows import HoldRow
+from tenuto.money.rows import Entry, HoldRow
 from tenuto.money.rules import MAX_CNY, MAX_MICROS, cny, short_cny
-from tenuto.money.store import Entry
 
 
 def credit(
@@ -106,6 +105,11 @@ def refuse_uncovered(tx: Transaction, account_id: str, amount_micros: int, what:
     sums = store.balance(tx, account_id)
     if amount_micros and (sums is None or sums.available_micros < amount_micros):
         raise _refusal(tx, account_id, amount_micros, what)
+
+
+def lock(tx: Transaction, account_id: str) -> None:
+    """Lock the account against other writers until the transaction ends."""
+    store.lock(tx, account_id)
 
 
 def settle(

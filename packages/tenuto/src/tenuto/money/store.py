@@ -1,11 +1,10 @@
-"""The rows of the ledger, balances and chat usage. Takes a transaction, never commits, decides nothing."""
+"""The rows of the ledger and of balances. Takes a transaction, never commits, decides nothing."""
 
-import msgspec
 from msgspec.structs import asdict
 
 from tenuto.db import records
 from tenuto.db.database import Deferred, Transaction
-from tenuto.money.rows import BalanceRow, CallRow, ChatUsageRow, HoldRow, LedgerLine, OpenCall, Use, Used
+from tenuto.money.rows import BalanceRow, Entry, HoldRow, LedgerLine
 
 _AFTER_ALL = "entrz"
 """Greater than any entry id."""
@@ -13,21 +12,6 @@ _LINE = """
     select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, funding_micros, note,
            created_at, call_id
 """
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """One double entry; the four amounts sum to zero (the database checks this too)."""
-
-    entry_id: str
-    type: str
-    account_id: str
-    job_id: str | None
-    available_micros: int = 0
-    held_micros: int = 0
-    revenue_micros: int = 0
-    funding_micros: int = 0
-    note: str | None = None
-    call_id: str | None = None
 
 
 def append(tx: Transaction, entry: Entry, now_ms: int) -> None:
@@ -120,103 +104,4 @@ def entries_of_job(tx: Transaction, job_id: str) -> list[LedgerLine]:
                  select * from entry where job_id = :job_id and type = 'adjust') as lines
            order by id limit 1000""",  # noqa: S608 (a text of this file)
         job_id=job_id,
-    )
-
-
-def add_chat_usage(tx: Transaction, usage_id: str, use: Use, used: Used) -> None:
-    tx.do(
-        """insert into chat_usage
-               (id, account_id, key_id, model, day, calls, prompt_tokens, completion_tokens, estimated,
-                charged_micros)
-           values (:id, :account_id, :key_id, :model, :day, :calls, :prompt_tokens, :completion_tokens,
-                   :estimated_calls, :charged_micros)
-           on conflict (id) do nothing""",
-        id=usage_id,
-        **asdict(use),
-        **asdict(used),
-    )
-
-
-def chat_usage_by_day(
-    tx: Transaction, account_id: str, *, since_day: str, until_day: str
-) -> list[ChatUsageRow]:
-    return records.all_records(
-        tx,
-        ChatUsageRow,
-        """select model, key_id, day, cast(sum(calls) as bigint) as calls,
-                  cast(sum(prompt_tokens) as bigint) as prompt_tokens,
-                  cast(sum(completion_tokens) as bigint) as completion_tokens,
-                  cast(sum(estimated) as bigint) as estimated,
-                  cast(sum(charged_micros) as bigint) as charged_micros
-           from chat_usage where account_id = :account_id and day >= :since_day and day <= :until_day
-           group by day, model, key_id order by day desc, model, key_id""",
-        account_id=account_id,
-        since_day=since_day,
-        until_day=until_day,
-    )
-
-
-def add_call(tx: Transaction, call: CallRow, now_ms: int) -> None:
-    tx.do(
-        """insert into model_call (id, account_id, key_id, model, state, input_price_micros,
-                                   output_price_micros, hold_micros, charged_micros, request_key, created_at)
-           values (:id, :account_id, :key_id, :model, :state, :input_price_micros, :output_price_micros,
-                   :hold_micros, cast(:charged_micros as bigint), cast(:request_key as text), :now)""",
-        **asdict(call),
-        now=now_ms,
-    )
-
-
-def call(tx: Transaction, call_id: str) -> CallRow | None:
-    return records.one(
-        tx,
-        CallRow,
-        """select id, account_id, key_id, model, state, input_price_micros, output_price_micros, hold_micros,
-                  charged_micros, request_key
-           from model_call where id = :id""",
-        id=call_id,
-    )
-
-
-def state_of_key(tx: Transaction, key_id: str, request_key: str) -> str | None:
-    """The state of the call with this idempotency key, `open` or `settled`. None: the key is free."""
-    row = tx.one(
-        "select state from model_call where key_id = :key_id and request_key = :key and state <> 'void'",
-        key_id=key_id,
-        key=request_key,
-    )
-    return None if row is None else str(row["state"])
-
-
-def settle_call(tx: Transaction, call_id: str, used: Used, now_ms: int) -> int:
-    """1, or 0 if the call is no longer open."""
-    return tx.run(
-        """update model_call
-           set state = 'settled', charged_micros = :charged, prompt_tokens = :prompt,
-               completion_tokens = :completion, finished_at = :now
-           where id = :id and state = 'open'""",
-        id=call_id,
-        charged=used.charged_micros,
-        prompt=used.prompt_tokens,
-        completion=used.completion_tokens,
-        now=now_ms,
-    )
-
-
-def void_call(tx: Transaction, call_id: str, now_ms: int) -> int:
-    """1, or 0 if the call is no longer open."""
-    return tx.run(
-        "update model_call set state = 'void', finished_at = :now where id = :id and state = 'open'",
-        id=call_id,
-        now=now_ms,
-    )
-
-
-def open_calls(tx: Transaction, limit: int) -> list[OpenCall]:
-    """Oldest first."""
-    return records.all_records(
-        tx,
-        OpenCall,
-        "select id, created_at as seen_at from model_call where state = 'open' order by id limit :limit",
-        limit=limit,
     )

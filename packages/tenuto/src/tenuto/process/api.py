@@ -35,7 +35,7 @@ from tenuto.process.runtime import (
     end_within,
     keep_private,
     log,
-    start_telemetry,
+    observe,
     stop_signals,
 )
 from tenuto.process.store_watch import StoreWatch, open_beside
@@ -119,6 +119,7 @@ def serve_api(
         patience_s=MIGRATIONS_PATIENCE_S,
         waiting=nullcontext if sibling else partial(answering, settings, Ids(clock)),
     )
+    observe(settings, "api")
     is_serve = child is not None or sibling is not None
     service = build_service(settings, database, needs_worker=is_serve)
     # A fault that ends one of several API processes for good ends the whole service.
@@ -181,7 +182,6 @@ def build_service(settings: Settings, database: Database, *, needs_worker: bool)
         parsers=FairThreads(PARSERS, 1, "parser"),
         scratch=Scratch(settings.folder, settings.scratch_mib << 20),
         needs_worker=needs_worker,
-        telemetry=start_telemetry(settings, "api"),
     )
 
 
@@ -277,13 +277,14 @@ def _observe_once(service: "Service") -> None:
 
 def _close(service: "Service", studio: "Studio") -> None:
     """Close all parts, the database last, without waiting for threads that are still in a transfer."""
+    from tenuto.logs import tell
+
     studio.hashing.close()
     studio.pull.stop()
     for threads in (service.readers, service.reports, service.parsers, service.renderers, service.decoders):
         threads.close()
     service.uploads.threads.shutdown(wait=False)
-    if service.telemetry is not None:
-        service.telemetry.stop()
+    tell("process.stopping")
     service.database.close()
 
 

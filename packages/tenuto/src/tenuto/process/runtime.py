@@ -6,7 +6,7 @@ import resource
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ from tenuto import failpoints
 
 if TYPE_CHECKING:
     from tenuto.config import Settings
-    from tenuto.features.telemetry.otlp import Telemetry
 
 _PR_SET_DUMPABLE = 4
 
@@ -82,15 +81,24 @@ def end_within(seconds: float) -> None:
     threading.Thread(target=end, name="end", daemon=True).start()
 
 
-def start_telemetry(settings: "Settings", process: str) -> "Telemetry | None":
-    """This process's exporter to the operator's collector; None, and nothing is loaded, without one."""
-    from tenuto.addresses import NONE
+def observe(settings: "Settings", process: str) -> None:
+    """Let features observe this process from now on: an `api`, a `worker`, or the `serve` of several APIs.
 
-    if settings.otlp_endpoint == NONE:
-        return None
-    from tenuto.features.telemetry.otlp import Telemetry
+    Raises OperatorError if one of them cannot.
+    """
+    from tenuto import logs
+    from tenuto.feature import features
 
-    return Telemetry(settings.otlp_endpoint, process, clock)
+    for feature in features().values():
+        if feature.observe:
+            _listen(feature.part(feature.observe))
+    logs.tell("process.started", process=process, settings=settings, clock=clock)
+
+
+def _listen(observe: Callable[[str, Mapping[str, Any]], None]) -> None:
+    from tenuto import logs
+
+    logs.listen(lambda event, level, keys: observe(event, keys))
 
 
 def arm_failpoints() -> None:

@@ -36,7 +36,7 @@ from tenuto.process.runtime import (
     arm_failpoints,
     clock,
     keep_private,
-    start_telemetry,
+    observe,
     stop_signals,
 )
 from tenuto.process.store_watch import StoreWatch, open_beside
@@ -114,8 +114,6 @@ class _Siblings:
         self._stopping = StopSignal()
         self._ready, self._ready_end = os.pipe()
         self._is_ready = self._has_failed = False
-        self._ports: dict[int, int] = {}
-        """Each one's port for `/metrics`, once it accepts; that of a dead one until its successor accepts."""
         listening = self._sockets[0].fileno()
         command = [sys.executable, "-m", "tenuto.process.serve"]
         self._apis = [
@@ -131,7 +129,7 @@ class _Siblings:
 
     def serve(self, say: Say, lock: FolderLock) -> None:
         """Serve until a stop signal; a second one ends the grace. OperatorError: one cannot start."""
-        self._expose()
+        observe(self._settings, "serve")
         address = address_of([self._sockets[0].getsockname()[:2]])
         threading.Thread(target=self._await_ready, args=(address, say, lock), daemon=True).start()
         for api in self._apis:
@@ -149,26 +147,14 @@ class _Siblings:
         if not self._is_ready and self._has_failed:
             raise OperatorError(NOT_READY)
 
-    def _expose(self) -> None:
-        """Answer `/metrics` and the probes for all, and export this process's own counters."""
-        from prometheus_client import CollectorRegistry
-
-        from tenuto.features.telemetry import metrics
-
-        settings, own = self._settings, CollectorRegistry()
-        metrics.count_events(own)
-        if (telemetry := start_telemetry(settings, "serve")) is not None:
-            telemetry.push(own)
-        if settings.metrics_port:
-            metrics.serve_gathered(own, self._ports, settings.metrics_host, settings.metrics_port)
-
     def _await_ready(self, address: str, say: Say, lock: FolderLock) -> None:
-        """Record what the processes report, and announce the service when the first accepts."""
+        """Tell what the processes report, and announce the service when the first accepts."""
+        from tenuto.logs import tell
+
         with os.fdopen(self._ready) as reports:
             for report in reports:
                 number, port = map(int, report.split())
-                if port:
-                    self._ports[number] = port
+                tell("api.accepts", number=number, port=port)
                 if not self._is_ready:
                     self._is_ready = True
                     try:

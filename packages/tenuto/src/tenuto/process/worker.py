@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from tenuto.config import Settings
 from tenuto.db.database import Database
@@ -20,15 +19,12 @@ from tenuto.process.runtime import (
     end_within,
     keep_private,
     log,
-    start_telemetry,
+    observe,
 )
 from tenuto.process.store_watch import StoreWatch, open_beside
 from tenuto.worker.abilities import Ability, look
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.supervisor import Worker, expose
-
-if TYPE_CHECKING:
-    from tenuto.features.telemetry.otlp import Telemetry
 
 
 def run_worker(
@@ -50,8 +46,8 @@ def run_worker(
     abilities = _abilities(settings, models, offered)
     if tell is not None:
         tell(abilities)
-    telemetry = start_telemetry(settings, "worker")
-    watch = expose(settings, telemetry)
+    observe(settings, "worker")
+    watch = expose(settings)
     try:
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
     except OperatorError:
@@ -59,7 +55,7 @@ def run_worker(
             return  # The signal came while it was waiting for a migration: an ordinary stop.
         raise
     with closing(database):
-        context = _context(settings, database, offered, telemetry)
+        context = _context(settings, database, offered)
         store_watch = StoreWatch(settings, database, context.blobs)
         begin(database)
         worker = Worker(context, abilities, withdraws=withdraws)
@@ -92,9 +88,7 @@ def _abilities(
     return abilities
 
 
-def _context(
-    settings: Settings, database: Database, offered: dict[str, catalog.Model], telemetry: "Telemetry | None"
-) -> WorkerContext:
+def _context(settings: Settings, database: Database, offered: dict[str, catalog.Model]) -> WorkerContext:
     ids = Ids(clock)
     return WorkerContext(
         settings=settings,
@@ -105,6 +99,5 @@ def _context(
         clock=clock,
         worker_id=ids.new("worker"),
         locks=settings.folder / "locks",
-        telemetry=telemetry,
         database_clock=server_clock(database),
     )

@@ -15,7 +15,6 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept, Unavailable, causes, is_of_the_machine
 from tenuto.features.kept_results.paid import LeftToOthers, PaidResult, keep_chunk
 from tenuto.features.kept_results.results import KeptResult
-from tenuto.features.telemetry import trace
 from tenuto.file.blob import BlobRecord
 from tenuto.file.reasons import reason
 from tenuto.host.host import (
@@ -32,7 +31,7 @@ from tenuto.job.lifecycle import RecordedResult
 from tenuto.job.queue import Claim
 from tenuto.job.states import ENGINE_CODES, UNSETTLED, FailureCode, ReleaseReason
 from tenuto.kind.kinds import kinds
-from tenuto.logs import get_logger, log_failure
+from tenuto.logs import get_logger, log_failure, tell
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.engines import Engines
@@ -258,15 +257,8 @@ def _make_durable(
     patience_s = PATIENCE_S if claim.rerunnable else None
     began = time.perf_counter()
     record = store(context, result.content, calls.watched, patience_s=patience_s, when_late=when_late)
-    if context.telemetry is not None:
-        context.telemetry.record(
-            trace.stored(
-                claim,
-                size_bytes=record.size_bytes,
-                ended_ms=context.clock(),
-                took_s=time.perf_counter() - began,
-            )
-        )
+    took_s = time.perf_counter() - began
+    tell("result.stored", claim=claim, size_bytes=record.size_bytes, ended_ms=context.clock(), took_s=took_s)
     return record
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import asdict
 from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric
@@ -21,6 +21,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.features.telemetry import metrics
+from tenuto.features.telemetry.span_export import SpanExport, exporter
 from tenuto.features.webhooks.sender import WebhookSender
 from tenuto.file.apart import Apart
 from tenuto.host.host import HostNotReady
@@ -36,10 +37,6 @@ from tenuto.worker.engines import MIB, Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.upkeep import Upkeep
-
-if TYPE_CHECKING:
-    from tenuto.features.telemetry.otlp import Telemetry
-    from tenuto.features.telemetry.span_export import SpanExport
 
 STOP_S = 5.0
 WITHDRAW_AGAIN_S = 0.5
@@ -74,7 +71,8 @@ class Worker:
         self._heartbeat = Heartbeat(context, self._register)
         self._upkeep = Upkeep(context, self._engines, self._heartbeat, self._bell)
         self._webhooks = WebhookSender(context, trusts_clock=self._heartbeat.trusts_clock)
-        self._spans = None if context.telemetry is None else _span_export(context, context.telemetry)
+        telemetry = exporter()
+        self._spans = None if telemetry is None else SpanExport(context, telemetry)
         self._topics = {
             queue.topic(lane): lane
             for lane in lanes
@@ -409,19 +407,12 @@ class EnginesCollector(Collector):
         yield taken
 
 
-def _span_export(context: WorkerContext, telemetry: "Telemetry") -> "SpanExport":
-    # It imports OpenTelemetry, which need not be installed.
-    from tenuto.features.telemetry.span_export import SpanExport
-
-    return SpanExport(context, telemetry)
-
-
-def expose(settings: Settings, telemetry: "Telemetry | None") -> Watch:
+def expose(settings: Settings) -> Watch:
     """Serve /metrics, /livez and /readyz where the settings say, until the process ends. OperatorError.
 
     The metrics are also sent to the collector, if there is one.
     """
-    watch = Watch()
+    watch, telemetry = Watch(), exporter()
     if settings.worker_metrics_port == 0 and telemetry is None:
         return watch
     registry = CollectorRegistry()

@@ -18,10 +18,11 @@ from tenuto.errors import Unavailable, is_of_the_machine
 from tenuto.features.chat import priced_calls as billing
 from tenuto.features.chat.answers import Usage
 from tenuto.features.chat.meter import Meter
+from tenuto.features.chat.rows import CallRow
+from tenuto.features.history.rows import Used
 from tenuto.ids import Clock, Ids
 from tenuto.kind.rules import MILLION_TOKENS, Model
 from tenuto.logs import get_logger
-from tenuto.money.rows import CallRow, Used
 from tenuto.money.rules import token_charge_micros
 
 SETTLE_S = 5.0

@@ -11,10 +11,10 @@ from tenuto.db.database import Database, Transaction
 from tenuto.errors import Unavailable, is_of_the_machine
 from tenuto.features.chat.answers import Usage
 from tenuto.features.history import usage_rows as billing
+from tenuto.features.history.rows import Use, Used
 from tenuto.features.history.usage_rows import day_of
 from tenuto.ids import Clock, Ids
 from tenuto.logs import get_logger
-from tenuto.money.rows import Use, Used
 
 # The delay before a write, which includes everything noted until then.
 FLUSH_S = 0.05

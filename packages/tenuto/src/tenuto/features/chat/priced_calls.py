@@ -8,12 +8,14 @@ that settles it. Knows no model and no HTTP.
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.errors import CallStillOpen, IdempotencyConflict
-from tenuto.features.history.usage_rows import day_of
+from tenuto.features.chat import store
+from tenuto.features.chat.rows import CallRow, OpenCall
+from tenuto.features.history.rows import Use, Used
+from tenuto.features.history.usage_rows import day_of, record_chats
 from tenuto.ids import Ids
-from tenuto.money import operations, store
-from tenuto.money.rows import CallRow, HoldRow, OpenCall, Use, Used
+from tenuto.money import operations
+from tenuto.money.rows import Entry, HoldRow
 from tenuto.money.rules import token_charge_micros
-from tenuto.money.store import Entry
 
 MOST_LOOKED_AT = 10_000
 """The most open calls, oldest first, that upkeep checks in one round."""
@@ -46,7 +48,7 @@ def check(tx: Transaction, call: CallRow) -> None:
 
 
 def _take_key(tx: Transaction, call: CallRow, request_key: str) -> None:
-    store.lock(tx, call.account_id)  # Two calls with the same key wait for each other here.
+    operations.lock(tx, call.account_id)  # Two calls with the same key wait for each other here.
     _refuse_used(tx, call, request_key)
 
 
@@ -77,7 +79,8 @@ def settle(tx: Transaction, ids: Ids, call_id: str, used: Used, *, now_ms: int) 
         return call.charged_micros
     entry = Entry(ids.new("entry"), "settle", call.account_id, None, call_id=call.id)
     operations.resolve(tx, _hold(call), entry, charge_micros=charge_micros, now_ms=now_ms)
-    store.add_chat_usage(tx, call_id, Use(call.account_id, call.key_id, call.model, day_of(now_ms)), used)
+    use = Use(call.account_id, call.key_id, call.model, day_of(now_ms))
+    record_chats(tx, {call_id: (use, used)})
     return charge_micros
 
 
@@ -91,7 +94,7 @@ def release(tx: Transaction, ids: Ids, call_id: str, *, now_ms: int, used: Used 
     operations.resolve(tx, _hold(call), entry, charge_micros=0, now_ms=now_ms)
     if used is not None:
         use = Use(call.account_id, call.key_id, call.model, day_of(now_ms))
-        store.add_chat_usage(tx, call_id, use, used)
+        record_chats(tx, {call_id: (use, used)})
     return True
 
 

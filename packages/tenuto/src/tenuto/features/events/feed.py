@@ -9,9 +9,8 @@ import msgspec
 from tenuto.account.caller import Caller
 from tenuto.db.damaged_text import sound_json, text_of
 from tenuto.db.database import Transaction
-from tenuto.errors import NotFound
 from tenuto.features.events import feed_store
-from tenuto.job import read_store
+from tenuto.job import read
 from tenuto.job.states import EVENTS
 
 Position = feed_store.Position
@@ -88,8 +87,5 @@ def reader_position(page: list[EventInOrder], ahead: Position) -> Position:
 
 def of_job(tx: Transaction, caller: Caller, job_id: str) -> list[EventInOrder]:
     """A job's events, oldest first. NotFound for foreign ids exactly as for missing ones; ModelNotAllowed."""
-    model = read_store.model(tx, job_id, caller.account_id)
-    if model is None:
-        raise NotFound
-    caller.check_job(model)
+    read.check(tx, caller, job_id)
     return feed_store.of_job(tx, job_id)

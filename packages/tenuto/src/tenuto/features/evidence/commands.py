@@ -34,12 +34,12 @@ def add(parser: Parser, name: str) -> None:
 
 def _show(options: argparse.Namespace, console: Console) -> int:
     """Show it, after reading the recorded bytes again, with what each way out of recovery would do."""
-    from tenuto.job import recover
+    from tenuto.features.evidence.examination import examine
 
     place, now_ms = location_of(options), clock()
     with records(place) as database:
         blobs = own_blobs(place.settings(), database)
-        evidence = recover.examine(database, blobs, options.job, now_ms=now_ms)
+        evidence = examine(database, blobs, options.job, now_ms=now_ms)
     if options.as_json:
         say(json_line(to_builtins(evidence)))
         return 0

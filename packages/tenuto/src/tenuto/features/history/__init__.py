@@ -1,1 +1,1 @@
-"""Reads of what has been: search and titles of jobs, usage, statistics of the ledger."""
+"""Reads of what has been: searches of jobs, usage, statistics."""

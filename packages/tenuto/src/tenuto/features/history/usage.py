@@ -3,7 +3,7 @@
 Read only. Days are UTC. Only succeeded jobs count, except in the operator's statistics, which show how the
 service did lately, for all accounts. They are bounded: at most `MOST_JOBS` finished jobs, the newest, are
 added up, from an index. Waiting and running times are only known to lie between two bounds
-(`read_store.CLASS_BOUNDS_MS`); percentiles are interpolated between them.
+(`store.CLASS_BOUNDS_MS`); percentiles are interpolated between them.
 """
 
 import datetime
@@ -14,9 +14,8 @@ from typing import Literal
 from msgspec import Struct, field
 
 from tenuto.db.database import Transaction
-from tenuto.ids import ALPHABET, encode
-from tenuto.job import read_store as store
-from tenuto.job.rows import (
+from tenuto.features.history import store
+from tenuto.features.history.rows import (
     DAY_MS,
     AccountLedgerLine,
     ChargeRow,
@@ -25,6 +24,7 @@ from tenuto.job.rows import (
     QueuePassage,
     iso_day,
 )
+from tenuto.ids import ALPHABET, encode
 from tenuto.job.states import FAILED, SUCCEEDED
 
 _EPOCH = datetime.date(1970, 1, 1)

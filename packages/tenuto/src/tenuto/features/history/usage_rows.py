@@ -4,8 +4,8 @@ import datetime
 from collections.abc import Mapping
 
 from tenuto.db.database import Transaction
-from tenuto.money import store
-from tenuto.money.rows import ChatUsageRow, Use, Used
+from tenuto.features.history import store
+from tenuto.features.history.rows import ChatUsageRow, Use, Used
 
 
 def day_of(now_ms: int) -> str:

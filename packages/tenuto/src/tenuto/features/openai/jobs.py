@@ -99,7 +99,7 @@ async def submit(
             for number, body in enumerate(await call.service.database.read_async(resolve)):
                 text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
                 key, join = first.of(number), first.join(number)
-                requests.append(Request(caller, key, text, digest, body, call.submission(), join))
+                requests.append(Request(caller, key, text, digest, body, call.origin(), join))
             accepted = await submit_all_async(call.service.submitting, requests)
     call.job_ids = [each.job_id for each in accepted]
     failpoints.hit("openai.accepted")

@@ -91,7 +91,7 @@ async def _find(call: Call, keys: Iterable[tuple[str, str]]) -> list[Accepted]:
     assert call.caller is not None, "requests are authenticated first"
     found: list[Accepted] = []
     for key, digest in keys:
-        request = Request(call.caller, key, "", digest, None, call.submission())
+        request = Request(call.caller, key, "", digest, None, call.origin())
         accepted = await find_accepted_async(call.service.submitting, request)
         if accepted is None:
             break

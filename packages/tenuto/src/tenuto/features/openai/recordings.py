@@ -144,7 +144,7 @@ async def submit_recording(
             body = {**work, "input_artifact_ids": [service.ids.new("artifact")]}
             text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
             digest = strict_json.body_sha256(sent)
-            request = Request(caller, key.first, text, digest, body, call.submission(), key.join(0))
+            request = Request(caller, key.first, text, digest, body, call.origin(), key.join(0))
             try:
                 accepted = await _accept(call, request, recording, has_key=key.is_callers)
             except TenutoError:

@@ -172,7 +172,7 @@ def _tables(service: Service, studio: Studio) -> dict[str, dict[str, Handler]]:
     """The API's routes under /web, and the studio's own."""
     tables: dict[str, dict[str, Handler]] = {
         "/web" + path: dict(handlers)
-        for path, handlers in api.routes_of(service).items()
+        for path, handlers in api.routes_of(service.settings).items()
         if path.startswith("/v1/")
     }
     for path, handlers in ROUTES.items():

@@ -16,13 +16,13 @@ from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
-from tenuto.features.history import ledger_reads as reads
 from tenuto.features.history import usage as job_usage
-from tenuto.features.history.ledger_reads import LedgerEntry
+from tenuto.features.history.rows import AccountLedgerLine
 from tenuto.features.history.usage import Grouping
 from tenuto.features.studio.studio import Studio
-from tenuto.job.rows import AccountLedgerLine
 from tenuto.logs import get_logger
+from tenuto.money import read as reads
+from tenuto.money.read import LedgerEntry
 from tenuto.money.rules import cny
 
 DEFAULT_DAYS = 31

@@ -14,6 +14,7 @@ from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest, NotFound, OperatorError
 from tenuto.features.evidence.evidence import Evidence
+from tenuto.features.evidence.examination import examine
 from tenuto.features.studio import invitations, sessions
 from tenuto.features.studio import people_operations as people
 from tenuto.features.studio.keys import MAX_MODELS, seconds, unknown_models
@@ -296,7 +297,7 @@ async def _evidence(call: Call, job_id: str) -> Evidence:
     try:
         return await call.beside(
             service.readers,
-            lambda: recover.examine(service.database, service.blobs, job_id, now_ms=now_ms),
+            lambda: examine(service.database, service.blobs, job_id, now_ms=now_ms),
         )
     except OperatorError as error:
         raise NotFound from error

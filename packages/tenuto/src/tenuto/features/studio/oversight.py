@@ -17,13 +17,13 @@ from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest, OperatorError
 from tenuto.features.history import usage
+from tenuto.features.history.rows import DAY_MS, iso_day
 from tenuto.features.history.usage import SLOTS, Statistics, Tally
 from tenuto.features.models.background import Progress
 from tenuto.features.studio.keys import seconds
 from tenuto.features.studio.operator import engine_state
 from tenuto.features.studio.studio import OrNull, Studio, operator_of, read_object
 from tenuto.host.registry import weights_of
-from tenuto.job.rows import DAY_MS, iso_day
 from tenuto.kind import operations as catalog
 from tenuto.kind.fields import Boolean, Field, Integer, Text, by_name, quoted
 from tenuto.kind.rows import ModelChangeRow

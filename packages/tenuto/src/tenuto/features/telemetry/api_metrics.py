@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import Unavailable
 from tenuto.features.audit import runs
-from tenuto.features.telemetry import metrics
+from tenuto.features.telemetry import exporting, metrics
 from tenuto.features.telemetry.metrics import LOOPBACK, Check
 from tenuto.job import queue
 from tenuto.job.states import MAX_PAUSE_MS
@@ -228,8 +228,8 @@ def expose(service: "Service", checks: Mapping[str, Check], *, is_sibling: bool 
     processes of a `serve` (`is_sibling`) uses a free loopback port, from which `serve` reads the metrics.
     Returns the port; 0: none.
     """
-    settings = service.settings
-    if settings.metrics_port == 0 and service.telemetry is None:
+    settings, telemetry = service.settings, exporting.exporter()
+    if settings.metrics_port == 0 and telemetry is None:
         return 0
     lane_names = list(kinds())
     worked = {name: model.lane for name, model in service.models.items() if model.interface == "jobs"}
@@ -244,8 +244,8 @@ def expose(service: "Service", checks: Mapping[str, Check], *, is_sibling: bool 
     registry = service.metrics.registry
     metrics.count_events(registry)
     registry.register(RecordsCollector(look, service.database))
-    if service.telemetry is not None:
-        service.telemetry.push(registry)
+    if telemetry is not None:
+        telemetry.push(registry)
     if settings.metrics_port == 0:
         return 0
     where = (LOOPBACK, 0) if is_sibling else (settings.metrics_host, settings.metrics_port)

@@ -85,6 +85,8 @@ def count_events(registry: CollectorRegistry) -> None:
         events.labels(event, "error")
 
     def note(event: str, level: str, keys: Mapping[str, Any]) -> None:
+        if level == "debug":
+            return
         events.labels(event, level).inc()
 
     logs.listen(note)

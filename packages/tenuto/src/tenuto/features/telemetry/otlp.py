@@ -23,7 +23,6 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.samples import Sample
 
@@ -65,18 +64,7 @@ class Telemetry:
         )
         self._provider.add_span_processor(self._ended)
         self._tracer = self._provider.get_tracer(SCOPE, version("tenuto"))
-        self._propagator = TraceContextTextMapPropagator()
         self._stopping = threading.Event()
-
-    def traceparent(self, values: Sequence[bytes]) -> str | None:
-        """The header in the form that is stored; None if it is missing, repeated or invalid."""
-        if len(values) != 1 or not values[0].isascii():
-            return None
-        context = self._propagator.extract({"traceparent": values[0].decode("ascii")})
-        parent = api.get_current_span(context).get_span_context()
-        if not parent.is_valid:
-            return None
-        return f"00-{parent.trace_id:032x}-{parent.span_id:016x}-{parent.trace_flags & 1:02x}"
 
     def record(self, *spans: Span) -> None:
         """Have another thread send spans soon; its queue drops the oldest when it is full. Never raises."""

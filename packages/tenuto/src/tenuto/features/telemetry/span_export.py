@@ -2,12 +2,16 @@
 
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from tenuto.errors import Unavailable
 from tenuto.features.telemetry import trace
-from tenuto.features.telemetry.otlp import Telemetry
+from tenuto.features.telemetry.exporting import exporter
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
+
+if TYPE_CHECKING:
+    from tenuto.features.telemetry.otlp import Telemetry
 
 POLL_S = 1.0
 BEAT_S = 5.0
@@ -18,6 +22,7 @@ LONGEST_PAUSE_S = 30.0
 LATEST_MS = 3_600_000
 """If the next event is older, all so far are skipped: a collector that was long away gets only new ones."""
 
+__all__ = ["SpanExport", "exporter"]
 _log = get_logger("tenuto.worker")
 
 
@@ -28,7 +33,7 @@ class SpanExport:
     wait in the database, and nothing waits in memory.
     """
 
-    def __init__(self, context: WorkerContext, telemetry: Telemetry) -> None:
+    def __init__(self, context: WorkerContext, telemetry: "Telemetry") -> None:
         self._context, self._telemetry = context, telemetry
         self._seen: tuple[str, int] = ("", -1)
         self._seen_since = float("-inf")

@@ -2,23 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping
-from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-if TYPE_CHECKING:
-    from tenuto.features.telemetry.otlp import Telemetry
-
 NS_PER_MS = 1_000_000
-
-
-def is_installed() -> bool:
-    """Whether the extra `otel` is installed. Imports the packages above the exporter, which are empty."""
-    try:
-        return find_spec("opentelemetry.exporter.otlp.proto.http") is not None
-    except ModuleNotFoundError:
-        return False
 
 
 class Trace(Struct, frozen=True):
@@ -49,16 +36,6 @@ class Span(Struct, frozen=True):
     """Whether it answers a request."""
     error: str | None = None
     """A word of our own, never text from a caller or an engine."""
-
-
-class Submission(Struct, frozen=True):
-    """A request that may become a job, for its span."""
-
-    telemetry: "Telemetry"
-    traceparent: str | None
-    """The caller's, checked, in the form that is stored."""
-    began_s: float
-    """On the clock of `time.perf_counter`."""
 
 
 def span_id(*names: str | int) -> int:

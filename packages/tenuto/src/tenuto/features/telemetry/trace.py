@@ -8,12 +8,15 @@ result. Span ids are derived from the job's id, so a span that is reported twice
 import time
 
 from tenuto.db.database import Transaction
-from tenuto.features.events import feed, feed_store
+from tenuto.features.events import feed
 from tenuto.features.events.feed import Position
-from tenuto.features.events.feed_store import TracedEvent
-from tenuto.features.telemetry.spans import NS_PER_MS, Span, Submission, Trace, span_id, trace_of
+from tenuto.features.telemetry import store
+from tenuto.features.telemetry.spans import NS_PER_MS, Span, Trace, span_id, trace_of
+from tenuto.features.telemetry.store import TracedEvent
 from tenuto.job.queue import Claim
+from tenuto.job.read import Operation
 from tenuto.job.states import EVENTS, FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
+from tenuto.job.submit import Origin
 
 PAGE = 200
 """The most events of one read: at most two spans each, sent to the collector in one request."""
@@ -24,35 +27,25 @@ BAD_ENDS = frozenset({"failed", "host_lost", "worker_lost", "recovery_required"}
 
 
 def submitted(
-    submission: Submission,
-    *,
-    job_id: str,
-    kind: str,
-    model: str,
-    traceparent: str | None,
-    replayed_by: str | None,
-    now_ms: int,
+    *, origin: Origin, operation: Operation, is_replay: bool, traceparent: str | None, ended_ms: int
 ) -> Span:
-    """The request behind a job; a replay is a child span of the first request.
-
-    `traceparent` is the job's; `replayed_by` identifies the replay.
-    """
-    trace = trace_of(job_id, traceparent)
-    first = _submit_id(job_id)
-    ended_ns = now_ms * NS_PER_MS
+    """The request behind a job; a replay is a child span of the first request. `traceparent` is the job's."""
+    trace = trace_of(operation.id, traceparent)
+    first = _submit_id(operation.id)
+    ended_ns = ended_ms * NS_PER_MS
     return Span(
         trace,
-        first if replayed_by is None else span_id("replay", job_id, replayed_by),
-        trace.parent_id if replayed_by is None else first,
+        span_id("replay", operation.id, origin.request_id) if is_replay else first,
+        first if is_replay else trace.parent_id,
         "submit",
-        ended_ns - int((time.perf_counter() - submission.began_s) * 1e9),
+        ended_ns - int((time.perf_counter() - origin.began_s) * 1e9),
         ended_ns,
-        {**_job(job_id, kind, model), "tenuto.replayed": replayed_by is not None},
+        {**_job(operation.id, operation.kind, operation.model), "tenuto.replayed": is_replay},
         is_server=True,
     )
 
 
-def stored(claim: Claim, *, size_bytes: int, ended_ms: int, took_s: float) -> Span:
+def stored(*, claim: Claim, size_bytes: int, ended_ms: int, took_s: float) -> Span:
     """Making the bytes of an attempt's result durable."""
     ended_ns = ended_ms * NS_PER_MS
     return Span(
@@ -71,32 +64,32 @@ def stored(claim: Claim, *, size_bytes: int, ended_ms: int, took_s: float) -> Sp
 
 def observe(tx: Transaction) -> tuple[str, int]:
     """The current exporter and its beat. The first call starts after all events so far."""
-    row = feed_store.exporter(tx)
+    row = store.exporter(tx)
     if row is None:
-        feed_store.begin_exporter(tx, feed.end(tx).after)
+        store.begin_exporter(tx, feed.end(tx).after)
         return "", 0
     return row.holder, row.beat
 
 
 def hold(tx: Transaction, holder: str, *, before: str, beat: int) -> bool:
     """Become or remain the exporter; False: another process was first."""
-    return feed_store.take_exporter(tx, holder, before, beat)
+    return store.take_exporter(tx, holder, before, beat)
 
 
 def next_events(tx: Transaction) -> list[TracedEvent]:
     """The next events that have not been exported."""
-    row = feed_store.exporter(tx)
-    return [] if row is None else feed_store.traced(tx, row.mark, PAGE)
+    row = store.exporter(tx)
+    return [] if row is None else store.traced(tx, row.mark, PAGE)
 
 
 def stand(tx: Transaction, holder: str, mark: Position) -> None:
     """Record that events up to this one are exported; no effect if another process is now the exporter."""
-    feed_store.stand_exporter(tx, holder, mark)
+    store.stand_exporter(tx, holder, mark)
 
 
 def skip(tx: Transaction, holder: str) -> None:
     """Skip all events so far."""
-    feed_store.stand_exporter(tx, holder, feed.end(tx).after)
+    store.stand_exporter(tx, holder, feed.end(tx).after)
 
 
 def spans_of(event: TracedEvent) -> list[Span]:

@@ -26,8 +26,8 @@ _FLAGS = range(0x1F1E6, 0x1F200)
 
 def title_and_search_text(text: str) -> tuple[str, str]:
     """The title and search text of a request's text; empty if it has nothing to show."""
-    line = _line(text)
-    return _cut(line), _folded(line[:SEARCHED_BYTES]).encode()[:SEARCHED_BYTES].decode(errors="ignore")
+    line = line_of(text)
+    return _cut(line), folded(line[:SEARCHED_BYTES]).encode()[:SEARCHED_BYTES].decode(errors="ignore")
 
 
 def _cut(line: str) -> str:
@@ -40,19 +40,12 @@ def _cut(line: str) -> str:
     return line[: end or TITLE_CHARACTERS - 1].rstrip() + "…"
 
 
-def pattern_of(wanted: str) -> str | None:
-    """For `like … escape '\\'`: the search text contains this. None: nothing is left to look for."""
-    folded = _folded(_line(wanted))
-    if not folded:
-        return None
-    return "%" + re.sub(r"([\\%_])", r"\\\1", folded) + "%"
-
-
-def _line(text: str) -> str:
+def line_of(text: str) -> str:
+    """The beginning of a text as one line, without what a line must not contain."""
     return _SPACE.sub(" ", text[:_LOOKED_AT]).strip()
 
 
-def _folded(line: str) -> str:
+def folded(line: str) -> str:
     """As searches compare it: without case, full-width forms and ligatures."""
     if line.isascii():
         return line.lower()

@@ -1,4 +1,4 @@
-"""An account's view of its money: the balance and the ledger entries. Read-only."""
+"""An account's view of its money: the balance and the ledger entries. Read only."""
 
 import msgspec
 

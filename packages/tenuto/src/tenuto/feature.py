@@ -34,7 +34,8 @@ class Feature(NamedTuple):
     serving: str = ""
     """A function of the `api.service.Service`: the `api.service.Part` that it keeps in an API process."""
     duties: str = ""
-    """A function of the `worker.context.WorkerContext`: the `worker.duties.Duty`s of every worker."""
+    """A function of the `worker.watch.Watch`: the `worker.duties.Duty`s of every worker. It is called before
+    the database is open."""
     commands: Mapping[str, Command] = {}
     """By their words, such as `admin audit`: commands of `tenuto`."""
     observe: str = ""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from tenuto.config import Settings
 from tenuto.db.database import Database
@@ -20,15 +19,13 @@ from tenuto.process.runtime import (
     end_within,
     keep_private,
     log,
-    start_telemetry,
 )
 from tenuto.process.store_watch import StoreWatch, open_beside
 from tenuto.worker.abilities import Ability, look
 from tenuto.worker.context import WorkerContext
-from tenuto.worker.supervisor import Worker, expose
-
-if TYPE_CHECKING:
-    from tenuto.features.telemetry.otlp import Telemetry
+from tenuto.worker.duties import of_features
+from tenuto.worker.supervisor import Worker
+from tenuto.worker.watch import Watch
 
 
 def run_worker(
@@ -50,8 +47,8 @@ def run_worker(
     abilities = _abilities(settings, models, offered)
     if tell is not None:
         tell(abilities)
-    telemetry = start_telemetry(settings, "worker")
-    watch = expose(settings, telemetry)
+    watch = Watch(settings)
+    duties = of_features(watch)
     try:
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
     except OperatorError:
@@ -59,10 +56,10 @@ def run_worker(
             return  # The signal came while it was waiting for a migration: an ordinary stop.
         raise
     with closing(database):
-        context = _context(settings, database, offered, telemetry)
+        context = _context(settings, database, offered)
         store_watch = StoreWatch(settings, database, context.blobs)
         begin(database)
-        worker = Worker(context, abilities, withdraws=withdraws)
+        worker = Worker(context, abilities, duties, withdraws=withdraws)
         worker.start()
         store_watch.start()
         watch.worker = worker
@@ -92,9 +89,7 @@ def _abilities(
     return abilities
 
 
-def _context(
-    settings: Settings, database: Database, offered: dict[str, catalog.Model], telemetry: "Telemetry | None"
-) -> WorkerContext:
+def _context(settings: Settings, database: Database, offered: dict[str, catalog.Model]) -> WorkerContext:
     ids = Ids(clock)
     return WorkerContext(
         settings=settings,
@@ -105,6 +100,5 @@ def _context(
         clock=clock,
         worker_id=ids.new("worker"),
         locks=settings.folder / "locks",
-        telemetry=telemetry,
         database_clock=server_clock(database),
     )

@@ -257,15 +257,8 @@ def _make_durable(
     patience_s = PATIENCE_S if claim.rerunnable else None
     began = time.perf_counter()
     record = store(context, result.content, calls.watched, patience_s=patience_s, when_late=when_late)
-    if context.telemetry is not None:
-        context.telemetry.record(
-            trace.stored(
-                claim,
-                size_bytes=record.size_bytes,
-                ended_ms=context.clock(),
-                took_s=time.perf_counter() - began,
-            )
-        )
+    took_s = time.perf_counter() - began
+    trace.report_stored(claim, size_bytes=record.size_bytes, ended_ms=context.clock(), took_s=took_s)
     return record
 
 

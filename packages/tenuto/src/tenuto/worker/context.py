@@ -5,7 +5,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -14,9 +13,6 @@ from tenuto.db.database import Database
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
 from tenuto.kind.rules import Model
-
-if TYPE_CHECKING:
-    from tenuto.features.telemetry.otlp import Telemetry
 
 FIRST_SETBACK_MS = 1_000
 LONGEST_SETBACK_MS = 60_000
@@ -60,8 +56,6 @@ class WorkerContext(Struct, frozen=True):
     worker_id: str
     locks: Path
     """The folder of lock files, which show this machine's workers which of them are alive."""
-    telemetry: "Telemetry | None" = None
-    """Where spans and metrics go; None: nowhere."""
     setbacks: Setbacks = field(default_factory=Setbacks)
     database_clock: Callable[[], int] | None = None
     """Reads the wall clock of the database's server, in ms; None: the database is on this machine."""

@@ -5,4 +5,5 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="chat",
     needs=("history", "models"),
+    duties=".duties:duties",
 )

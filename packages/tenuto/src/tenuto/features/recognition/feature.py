@@ -5,4 +5,5 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="recognition",
     kind=".kind:KIND",
+    duties=".duties:duties",
 )

@@ -6,6 +6,7 @@ result. Span ids are derived from the job's id, so a span that is reported twice
 """
 
 import time
+from typing import TYPE_CHECKING
 
 from tenuto.db.database import Transaction
 from tenuto.features.events import feed, feed_store
@@ -15,9 +16,15 @@ from tenuto.features.telemetry.spans import NS_PER_MS, Span, Submission, Trace, 
 from tenuto.job.queue import Claim
 from tenuto.job.states import EVENTS, FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
 
+if TYPE_CHECKING:
+    from tenuto.features.telemetry.otlp import Telemetry
+
 PAGE = 200
 """The most events of one read: at most two spans each, sent to the collector in one request."""
 BAD_ENDS = frozenset({"failed", "host_lost", "worker_lost", "recovery_required"})
+
+exporters: list["Telemetry"] = []
+"""Where a worker's process sends what it measures: to one, or nowhere."""
 
 
 # --- what is measured where it happens ------------------------------------------------------------------
@@ -64,6 +71,12 @@ def stored(claim: Claim, *, size_bytes: int, ended_ms: int, took_s: float) -> Sp
         ended_ns,
         {**_job(claim.job_id, claim.kind, claim.model), "tenuto.artifact.size_bytes": size_bytes},
     )
+
+
+def report_stored(claim: Claim, *, size_bytes: int, ended_ms: int, took_s: float) -> None:
+    """Send that span, if this process exports any."""
+    for exporter in exporters:
+        exporter.record(stored(claim, size_bytes=size_bytes, ended_ms=ended_ms, took_s=took_s))
 
 
 # --- what the events say ----------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ class BackgroundThread:
             _trim(0)
         thread = threading.Thread(target=work, name=self._name, daemon=True)
         thread.start()
-        # Set only once it runs: `join` joins it.
+        # Set only once it runs, as only then it can be joined.
         self._thread = thread
 
     def join(self, timeout_s: float) -> None:
@@ -171,8 +171,9 @@ class Upkeep:
         # One limit for all: the store that they wait for may hang.
         until = time.monotonic() + STOP_S
         self._thread.join(STOP_S)
-        for name in {duty.thread for duty in self._duties if duty.thread and duty.is_awaited}:
-            self.threads[name].join(max(0.0, until - time.monotonic()))
+        for duty in self._duties:
+            if duty.thread and duty.is_awaited:
+                self.threads[duty.thread].join(max(0.0, until - time.monotonic()))
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -33,7 +33,7 @@ WITHDRAW_AGAIN_S = 0.5
 POLL_S = 1.0
 """The safety net behind wake-ups: work is looked for at least this often."""
 EARLY_S = 0.1
-"""A wait may end slightly early; the look that is due then is not put off to the next one."""
+"""A wait may end slightly early; the check that is due then is not put off to the next one."""
 LISTEN_AGAIN_S = 0.5
 
 _log = get_logger("tenuto.worker")
@@ -192,7 +192,7 @@ class Worker:
         return all(slot.join(max(0.0, until - time.monotonic())) for slot in self._slots)
 
     def _listen(self) -> None:
-        """Ring where work is announced, and where a look each second, one for all slots, finds some."""
+        """Ring where work is announced, and where a check each second, one for all slots, finds some."""
         poll_at = 0.0
         while not self._stopping.is_set():
             try:
@@ -214,7 +214,7 @@ class Worker:
         idle = {slot.lane: slot.offered() for slot in self._slots if slot.is_idle}
         if not idle:
             return []
-        # Armed before the look, as slots do; every second, as the process that should wake us may have died.
+        # Armed before the check, as slots do; every second, as the process that should wake us may have died.
         for topic, lane in self._topics.items():
             if lane in idle:
                 self._listener.arm(topic)
@@ -296,20 +296,20 @@ class Slot:
 
     def _claim(self, since: int) -> Claim | None:
         """Claim a job if there is one: at once in the first slot of the lane that the bell wakes.
-        The others look before they open a write transaction, which would get in the way of submissions.
+        The others check before they open a write transaction, which would get in the way of submissions.
         """
         context, now_ms = self._context, self._context.clock()
 
-        def look(tx: Transaction) -> bool:
+        def has_work(tx: Transaction) -> bool:
             return queue.has_work(tx, self.lane, models=self.offered(), now_ms=now_ms)
 
         with self._engines.claiming:
             try:
                 if not self.offered() or self._bell.rang_in_vain(self.lane, since):
                     return None
-                # In this order: a job that is queued after the look rings again.
+                # In this order: a job that is queued after the check rings again.
                 self._arm()
-                if not self._bell.is_first(self.lane, since) and not context.database.read(look):
+                if not self._bell.is_first(self.lane, since) and not context.database.read(has_work):
                     self._bell.found_nothing(self.lane, since)
                     return None
                 claim = context.database.write(lambda tx: self._take(tx, now_ms))

@@ -45,7 +45,8 @@ from tenuto.job import erasure, lifecycle, queue, read
 from tenuto.job.submit import submit
 from tenuto.kind import rules
 from tenuto.worker.context import WorkerContext
-from tenuto.worker.housekeeping import Retention
+from tenuto.worker.duties import Pace
+from tenuto.worker.retention import retain
 
 FINISHED = int(os.environ.get("BENCH_FINISHED", "1000000"))
 WAITING = int(os.environ.get("BENCH_WAITING", "20000"))
@@ -69,7 +70,6 @@ MOST_MIB = 256
 RETENTION_DAYS = 30
 DAY_MS = 86_400_000
 AGE_MS = (RETENTION_DAYS + 10) * DAY_MS
-RETENTION_S = 3_600.0
 PER_MINUTE = 10_000
 """Jobs that the retention has to get through in a minute."""
 REST_S = 0.1
@@ -362,9 +362,7 @@ def _retain(url: str, data: Path) -> None:
             worker_id="worker_bench",
             locks=data / "locks",
         )
-        retention = Retention(context)
-        retention.look(now_ms=_now_ms())
-        retention.thread.join(RETENTION_S)
+        retain(context, now_ms=_now_ms(), rest=Pace(threading.Event()).rest)
 
 
 def _now_ms() -> int:

@@ -115,7 +115,7 @@ def test_what_is_old_is_judged_by_a_clock_that_is_trusted(world: World) -> None:
 def test_an_audit_that_is_stopped_looks_no_further(world: World) -> None:
     """A worker that ends does not wait for it."""
     world.running()
-    report = audit.report(world.database, is_enough=lambda: True)
+    report = audit.report(world.database, rest=lambda: False)
 
     assert ({}, Position("account", "")) == (report.rows, report.stopped_at)
 
@@ -132,7 +132,7 @@ def test_an_audit_continues_where_it_stopped(world: World, monkeypatch: pytest.M
     position: Position | None = None
     while not parts or position is not None:
         asked = iter((False, True))
-        part = audit.report(world.database, start=position, is_enough=lambda asked=asked: next(asked))  # type: ignore[misc]
+        part = audit.report(world.database, start=position, rest=lambda asked=asked: not next(asked))  # type: ignore[misc]
         parts.append(part)
         position = part.stopped_at
     world.run("update job set event_sequence = 0")
@@ -167,12 +167,12 @@ def test_work_that_goes_on_between_two_snapshots_is_no_finding(
         claim = world.claim()
         assert claim is not None
         claims.append(claim)
-        return False
+        return True
 
     world.slots(2)
     for _ in range(3):
         work()
-    report = audit.report(world.database, is_enough=work)
+    report = audit.report(world.database, rest=work)
 
     assert [] == report.findings
     assert (20, until_ms) == (len(world.all("select id from job")), world.now_ms)

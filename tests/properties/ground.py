@@ -78,7 +78,7 @@ class Ground(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """At the end every byte is looked at, and what the service's own audits have said meanwhile."""
-        self.upkeep._auditor.thread.join(HANG_S)
+        self.upkeep.threads["audit"].join(HANG_S)
         last = self.world.read(runs.last)
         findings = rehash(self.database, self.rig.context.blobs, Rehashed(), now_ms=0)
         damaged = {finding.subject for finding in findings}

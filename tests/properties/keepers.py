@@ -37,9 +37,9 @@ class Keepers(Ground):
             for attempt in self.open_attempts() if beating else []:
                 self.world.beat(attempt.attempt_id)
                 self.heard[attempt.attempt_id] = self.mono
-            self.upkeep.look(self.mono)
+            self.upkeep.do_due(self.mono)
             # The sweep has a thread of its own; what it does is compared with the model, too.
-            self.upkeep.sweeper.thread.join(HANG_S)
+            self.upkeep.threads["sweep"].join(HANG_S)
             self.follow()
 
     @rule(jump=st.sampled_from(JUMPS_MS))

@@ -23,10 +23,12 @@ from tenuto.kind import operations as catalog
 from tenuto.kind.kinds import kinds
 from tenuto.worker import attempt, locks
 from tenuto.worker.context import Bell, WorkerContext
+from tenuto.worker.core_duties import EngineDuties, core_duties
+from tenuto.worker.duties import Turn, Upkeep, of_features
 from tenuto.worker.engines import Engines
-from tenuto.worker.heartbeat import Heartbeat
+from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement, Heartbeat
 from tenuto.worker.locks import LifeLock
-from tenuto.worker.upkeep import Upkeep
+from tenuto.worker.watch import Watch
 
 T = TypeVar("T")
 SILENCE_S = 30.0
@@ -112,7 +114,7 @@ class Rig:
     def __post_init__(self) -> None:
         self.database = Interrupted(self.world.database)
         self.context = WorkerContext(
-            settings=Settings(folder=self.folder, silence_s=SILENCE_S, engines="fake"),
+            settings=Settings(folder=self.folder, silence_s=SILENCE_S, engines="fake", webhooks="off"),
             database=self.database,
             blobs=DirectoryBlobs(self.folder / "blobs"),
             models=self.world.models,
@@ -140,10 +142,18 @@ class Rig:
             now_ms=self.world.now_ms,
         )
 
-    def upkeep(self, worker_id: str = "worker_us") -> Upkeep:
-        """An upkeep of a worker of this machine; it is driven by `look`, not by its thread."""
+    def upkeep(self, worker_id: str = "worker_us", engines: Engines | None = None) -> Upkeep:
+        """An upkeep of a worker of this machine; it is driven by `do_due`, not by its thread."""
         context = replace(self.context, worker_id=worker_id)
-        return Upkeep(context, Engines(context, [], self.bell), self.heartbeat, self.bell)
+        measured = EngineDuties(engines or Engines(context, [], self.bell), self.bell.ring)
+        core = core_duties(context, measured, self.heartbeat, self.bell.ring)
+        return Upkeep(context, [*core, *of_features(Watch(context.settings))])
+
+    def turn(self) -> Turn:
+        """The turn of a duty that trusts the clock."""
+        now, now_ms = time.monotonic(), self.context.clock()
+        clocks = ClockAgreement(round(now_ms - CLOCKS_AGREE_FOR_S * 1000), now - CLOCKS_AGREE_FOR_S)
+        return Turn(self.context, now, now_ms, clocks, threading.Event())
 
     def lock(self, worker_id: str) -> LifeLock:
         return LifeLock(self.folder / "locks", f"{worker_id}.lock")

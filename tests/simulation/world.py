@@ -57,7 +57,11 @@ from tenuto.money import operations as billing
 from tenuto.worker import supervisor
 from tenuto.worker.abilities import Ability
 from tenuto.worker.context import WorkerContext
+from tenuto.worker.duties import of_features
 from tenuto.worker.engines import Engines
+from tenuto.worker.watch import Watch
+
+of_features(Watch(Settings(folder=Path())))  # Loads their modules before threads and locks are virtual.
 
 PRICE = Price("audio_minute", 50_000, 6_000_000)
 CHARGE_MICROS = 4
@@ -606,7 +610,8 @@ class World:
         # The engine's process is the only part of a worker that is not real.
         vars(supervisor)["Engines"] = partial(Engines, make_host=make_host)
         try:
-            worker = supervisor.Worker(virtual.context, abilities)
+            duties = of_features(Watch(virtual.context.settings))
+            worker = supervisor.Worker(virtual.context, abilities, duties)
         finally:
             vars(supervisor)["Engines"] = Engines
         virtual.process.on_death.append(lambda: _free(worker._lock))

@@ -70,10 +70,20 @@ def make(world: World, sender: str = SENDER) -> tuple[int, bool]:
     return count, is_sender
 
 
-def sender_of(rig: Rig) -> WebhookSender:
-    """The thread of a worker that sends to any address."""
-    settings = replace(rig.context.settings, webhooks="any")
-    return WebhookSender(replace(rig.context, settings=settings), trusts_clock=rig.heartbeat.trusts_clock)
+class Sender:
+    """The duty of a worker that sends to any address, in its thread."""
+
+    def __init__(self, rig: Rig) -> None:
+        context = replace(rig.context, settings=replace(rig.context.settings, webhooks="any"))
+        self._stopping = threading.Event()
+        sender = WebhookSender(context, self._stopping, trusts_clock=rig.heartbeat.trusts_clock)
+        self.senders = sender.senders
+        self._thread = threading.Thread(target=sender.run, daemon=True)
+        self.start = self._thread.start
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
 
 
 def become_sender(world: World, sender: str = SENDER) -> None:
@@ -246,7 +256,7 @@ def test_what_ends_before_anybody_has_sent_is_sent(world: World) -> None:
 def test_a_sender_waits_for_the_first_webhook(world: World, rig: Rig) -> None:
     """It runs before anybody has one, and after the last was removed: the next one is informed."""
     receiver, caller = Receiver(), world.caller()
-    sender = sender_of(rig)
+    sender = Sender(rig)
     sender.start()
     for number in (1, 2):
         webhook_id = made(world, caller, receiver.url)
@@ -298,7 +308,7 @@ def test_a_message_that_cannot_be_sent_has_failed(world: World, rig: Rig, damage
     sent_a_test(world, caller, damaged)
     world.run(damage, id=damaged)
     sent_a_test(world, other, made(world, other, receiver.url))
-    sender = sender_of(rig)
+    sender = Sender(rig)
 
     def failed() -> bool:
         [row], _ = world.read(lambda tx: webhooks.deliveries(tx, caller, damaged, after=None, limit=9))
@@ -496,7 +506,7 @@ def test_a_removed_webhook_is_gone_at_once_and_its_rows_follow(
     for _ in range(2):
         world.write(webhooks.remove_rows)
         counts.append(rows(world))
-    sender = sender_of(rig)
+    sender = Sender(rig)
     sender.start()
     until(lambda: not world.read(webhooks.has_removed), 60, "its rows are removed")
     sender.stop()
@@ -561,7 +571,7 @@ def test_servers_of_fifty_accounts_that_hang_hold_up_nobody(
                 )
             )
         assert 400 == world.row("select count(*) as n from webhook where is_sound = 1")["n"]
-    sender = sender_of(rig)
+    sender = Sender(rig)
     sender.start()
     for some, most in ((owners[:4], SENDERS_IN_COMMON), (owners[4:], SENDERS_IN_COMMON + 46)):
         hang_everywhere(world, some, ids)
@@ -587,7 +597,7 @@ def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
     """The look still sees it as due after its failure was recorded: it is not sent again at once."""
     may_answer, looked, look = threading.Event(), threading.Event(), webhooks.outgoing
     failing, sound = Receiver(lambda *_: void(may_answer.wait(60))), Receiver()
-    sender = sender_of(rig)
+    sender = Sender(rig)
 
     def look_long(tx: Any, webhook_id: str, **limits: int) -> list[Outgoing]:
         found = look(tx, webhook_id, **limits)
@@ -629,7 +639,7 @@ def test_messages_are_sent_side_by_side_and_numbered(world: World, rig: Rig) -> 
     receiver = Receiver(answering)
     webhook_id = made(world, caller, receiver.url)
     sent_a_test(world, caller, webhook_id)
-    sender = sender_of(rig)
+    sender = Sender(rig)
     sender.start()
     until(lambda: world.row("select is_sound from webhook")["is_sound"] == 1, 60, "it has answered")
 
@@ -666,7 +676,7 @@ def test_an_outcome_that_cannot_be_recorded_costs_no_other_its_record(world: Wor
         refusal = f"""alter table webhook_delivery add constraint stubborn
                       check (id <> '{stubborn}' or attempts = 0)"""
     world.run(refusal)
-    sender = sender_of(rig)
+    sender = Sender(rig)
     sender.start()
 
     def states() -> list[str]:

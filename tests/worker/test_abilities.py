@@ -189,11 +189,10 @@ def test_an_engine_that_takes_more_than_all_may_is_not_offered_again(world: Worl
 
 def test_what_an_engine_takes_is_measured_with_what_it_started(world: World, rig: Rig) -> None:
     """Resident memory of the process and its children, told to the operator by upkeep."""
-    upkeep = rig.upkeep()
     with engines(rig, [SPEECH]) as one:
-        upkeep._engines = one
+        upkeep = rig.upkeep(engines=one)
         one.ready(SPEECH)
-        upkeep.look(time.monotonic())
+        upkeep.do_due(time.monotonic())
 
     [worker] = [row for row in rig.database.read(catalog.workers) if row.id == "worker_us"]
     [(engine, mib)] = json.loads(worker.engines).items()

@@ -12,19 +12,19 @@ from servers.rig import Interrupted, Rig, T, eventually
 from servers.speed import HANG_S
 from servers.world import World
 from tenuto.db.database import Transaction
-from tenuto.features.audit import audit, runs
+from tenuto.features.audit import audit, auditor, runs
 from tenuto.features.audit.audit import CHECKS, DATABASE_DAMAGED, Position
 from tenuto.features.audit.runs import LastAudit
 from tenuto.features.telemetry.api_metrics import RecordsCollector, read_records
-from tenuto.worker import housekeeping
-from tenuto.worker.housekeeping import Auditor
 
 
-def audited(world: World, auditor: Auditor) -> LastAudit | None:
-    """What the newest audit found, when this one has looked and ended."""
-    auditor.look(trusts_the_clock=True)
-    auditor.thread.join(HANG_S)
-    return world.read(runs.last)
+def audited(rig: Rig, worker_id: str = "worker_us") -> LastAudit | None:
+    """What the newest audit found, after this worker has made the one that is due, if any."""
+    turn = rig.turn()
+    turn.context = replace(rig.context, worker_id=worker_id)
+    if auditor.is_ours(turn):
+        auditor.make(turn)
+    return rig.world.read(runs.last)
 
 
 def metrics(world: World) -> dict[str, float]:
@@ -41,7 +41,7 @@ def metrics(world: World) -> dict[str, float]:
 def test_a_sound_service_says_when_it_looked_last(world: World, rig: Rig) -> None:
     """Before the first audit nothing is claimed; after it every check stands at 0."""
     before = metrics(world)
-    audited(world, Auditor(rig.context))
+    audited(rig)
     after = metrics(world)
 
     assert {} == before
@@ -55,7 +55,7 @@ def test_what_the_running_audit_finds_is_told(world: World, rig: Rig) -> None:
     claim = world.running()
     world.run("update job set event_sequence = event_sequence + 1 where id = :id", id=claim.job_id)
     with capture_logs() as logs:
-        last = audited(world, Auditor(rig.context))
+        last = audited(rig)
     counted = metrics(world)['tenuto_audit_findings{check="job_events"}']
     world.run("update job set event_sequence = event_sequence - 1 where id = :id", id=claim.job_id)
 
@@ -75,11 +75,11 @@ def test_a_damaged_record_of_an_audit_stops_neither_metrics_nor_audits(
     """Metrics show no audit until the next one has finished, which starts over."""
     if "cast" in damaged and world.database.dialect != "sqlite":
         damaged = "'{'"  # PostgreSQL stores only text that is valid.
-    audited(world, Auditor(rig.context))
+    audited(rig)
     world.run(f"update audit set findings = {damaged}, progress = {damaged}")
     between = metrics(world)
     world.now_ms += runs.EVERY_MS
-    last = audited(world, Auditor(rig.context))
+    last = audited(rig)
 
     assert {} == between
     assert last is not None
@@ -90,13 +90,12 @@ def test_of_all_workers_one_audits_in_an_hour(world: World, rig: Rig) -> None:
     """Fifty workers make one audit, and the next an hour later."""
     ended = []
     for number in range(3):
-        auditor = Auditor(replace(rig.context, worker_id=f"worker_{number}"))
-        last = audited(world, auditor)
+        last = audited(rig, f"worker_{number}")
         assert last is not None
         ended.append(last.ended_at)
         world.now_ms += 1000
     world.now_ms += runs.EVERY_MS
-    later = audited(world, Auditor(rig.context))
+    later = audited(rig)
 
     assert 1 == len(set(ended))
     assert later is not None
@@ -117,9 +116,9 @@ def test_rescues_go_on_while_it_looks(world: World, rig: Rig) -> None:
     rig.context = replace(rig.context, database=Slow(world.database))
     rig.neighbour()
     upkeep = rig.upkeep()
-    upkeep.look(0.0)
+    upkeep.do_due(0.0)
     claim = rig.running("worker_b")
-    upkeep.look(0.5)
+    upkeep.do_due(0.5)
     state, unfinished = world.state(claim.job_id), world.read(runs.last)
     may_end.set()
 
@@ -135,7 +134,7 @@ def test_what_an_hour_is_too_short_for_continues_in_the_next(
     """
     for name, value in (("PAGE_ROWS", 2), ("PAGES_AT_ONCE", 4)):
         monkeypatch.setattr(audit, name, value)
-    monkeypatch.setattr(housekeeping, "AUDIT_S", 0.0)
+    monkeypatch.setattr(auditor, "AUDIT_S", 0.0)
     claim = world.running()
     world.finish(claim.attempt_id)
     world.run("update job set event_sequence = event_sequence + 1 where id = :id", id=claim.job_id)
@@ -143,7 +142,7 @@ def test_what_an_hour_is_too_short_for_continues_in_the_next(
     found: list[int] = []
     positions: list[Position | None] = []
     while positions.count(None) < 3:
-        last = audited(world, Auditor(replace(rig.context, worker_id=f"worker_{len(found)}")))
+        last = audited(rig, f"worker_{len(found)}")
         assert last is not None
         found.append(last.findings["job_events"])
         positions.append(world.read(runs.progress).position)
@@ -160,12 +159,12 @@ def test_what_an_hour_is_too_short_for_continues_in_the_next(
 def test_what_is_new_is_audited_in_each_hour(world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """However far the look through all records has still to go."""
     monkeypatch.setattr(audit, "PAGES_AT_ONCE", 1)
-    monkeypatch.setattr(housekeeping, "AUDIT_S", 0.0)
-    audited(world, Auditor(rig.context))
+    monkeypatch.setattr(auditor, "AUDIT_S", 0.0)
+    audited(rig)
     world.now_ms += runs.EVERY_MS
     claim = world.running()
     world.run("update job set event_sequence = event_sequence + 1 where id = :id", id=claim.job_id)
-    last = audited(world, Auditor(rig.context))
+    last = audited(rig)
     world.run("update job set event_sequence = event_sequence - 1 where id = :id", id=claim.job_id)
     progress = world.read(runs.progress)
 
@@ -177,7 +176,10 @@ def test_what_is_new_is_audited_in_each_hour(world: World, rig: Rig, monkeypatch
 
 def test_an_audit_that_is_stopped_says_nothing(world: World, rig: Rig) -> None:
     """What was looked at in part is no audit."""
-    auditor = Auditor(rig.context)
-    auditor.thread.stop()
+    turn = rig.turn()
+    turn.stopping.set()
+    is_ours = auditor.is_ours(turn)
+    auditor.make(turn)
 
-    assert audited(world, auditor) is None
+    assert is_ours
+    assert world.read(runs.last) is None

@@ -211,7 +211,7 @@ def test_upkeep_goes_on_behind_a_result_that_cannot_be_settled(world: World, rig
     stored = rig.context.blobs.write(world.ids.new("blob"), b"sound")
     world.record(bad.attempt_id, world.result(duration_ms=None, blob=stored))
     damage(world, bad.job_id, "price_unit", "audio_minute")
-    rig.upkeep().look(1000.0)
+    rig.upkeep().do_due(1000.0)
     evidence = shown(world, bad.job_id)
 
     assert ("recovery_required", "queued") == (world.state(bad.job_id), world.state(other.job_id))
@@ -232,7 +232,7 @@ def test_upkeep_goes_on_behind_a_rescue_that_nobody_can_make(world: World, rig: 
     account = world.job(bad.job_id)["account_id"]
     world.cancel(account, bad.job_id)
     world.run("update account set held_micros = 0 where id = :id", id=account)
-    rig.upkeep().look(1000.0)
+    rig.upkeep().do_due(1000.0)
     states = (world.state(bad.job_id), world.state(other.job_id))
     world.run("update account set held_micros = :held where id = :id", held=PRICE_MICROS, id=account)
 
@@ -249,7 +249,7 @@ def test_a_job_whose_deadline_cannot_be_kept_keeps_no_other_waiting(world: World
     world.run("update job set deadline_at = :at", at=world.now_ms)
     upkeep, start = rig.upkeep(), time.monotonic()
     for minute in range(12):
-        upkeep.look(start + minute * 61)
+        upkeep.do_due(start + minute * 61)
         world.now_ms += 61_000
     states = (world.state(bad), world.state(other))
     world.run(
@@ -271,14 +271,14 @@ def test_many_such_jobs_keep_no_other_waiting(
     world.run("update job set deadline_at = :at", at=world.now_ms)
     upkeep, start = rig.upkeep(), time.monotonic()
     for minute in range(14):
-        upkeep.look(start + minute * 61)
+        upkeep.do_due(start + minute * 61)
         world.now_ms += 61_000
     states = [world.state(job_id) for job_id in (*bad, other)]
     world.run(
         "update account set held_micros = :held where id = :id", held=3 * PRICE_MICROS, id=caller.account_id
     )
     for minute in range(14, 18):
-        upkeep.look(start + minute * 61)
+        upkeep.do_due(start + minute * 61)
         world.now_ms += 61_000
 
     assert ["queued"] * 3 + ["failed"] == states

@@ -18,7 +18,6 @@ from servers.world import METERED, World
 from tenuto.errors import StoreUnreachable, StoreUnreachableForWrites, causes, is_of_the_machine
 from tenuto.features.kept_results import paid as paid_results
 from tenuto.features.kept_results import results
-from tenuto.features.kept_results.paid import KeptResults
 from tenuto.features.kept_results.results import KeptResult
 from tenuto.file.blob import BlobRecord
 from tenuto.file.directory import DirectoryBlobs
@@ -213,11 +212,11 @@ def test_another_worker_stores_what_was_paid_for_while_the_store_hung(
             thread.join(20)
             for now in (1000.0, 1031.0):
                 for upkeep in upkeeps:
-                    upkeep.look(now)
+                    upkeep.do_due(now)
             meanwhile = world.state(claim.job_id)
         for upkeep in upkeeps:
-            upkeep.kept_results.thread.join(20)
-            upkeep.look(1032.0)
+            upkeep.threads["kept-results"].join(20)
+            upkeep.do_due(1032.0)
 
     assert not thread.is_alive()
     assert is_told(logs, "result.kept", claim.attempt_id)
@@ -252,9 +251,9 @@ def test_what_the_database_keeps_is_stored_whatever_becomes_of_the_attempt(
     run(rig, engines, claim)
     upkeep = rig.upkeep("worker_b")
     for now in (1000.0, 1031.0):
-        upkeep.look(now)
-    upkeep.kept_results.thread.join(20)
-    upkeep.look(1032.0)
+        upkeep.do_due(now)
+    upkeep.threads["kept-results"].join(20)
+    upkeep.do_due(1032.0)
 
     assert "succeeded" == world.state(claim.job_id)
     assert (1, ["hold", "settle"]) == (world.job(claim.job_id)["attempts"], world.entries(claim.job_id))
@@ -271,15 +270,15 @@ def test_a_store_that_is_away_is_not_asked_all_the_time_for_what_is_kept(
     world.write(lambda tx: results.keep(tx, claim.attempt_id, made, now_ms=world.now_ms))
     blobs = Breaks(rig.folder / "blobs")
     rig.context = replace(rig.context, blobs=blobs)
-    upkeep, tries = rig.upkeep(), []
+    tries = []
     for pause_s in (1000.0, 0.0):
+        upkeep = rig.upkeep()
         monkeypatch.setattr(paid_results, "FIRST_PAUSE_S", pause_s)
         monkeypatch.setattr(paid_results, "LONGEST_PAUSE_S", pause_s)
         for now in range(5):
-            upkeep.look(1000.0 + now)
-            upkeep.kept_results.thread.join(20)
+            upkeep.do_due(1000.0 + now)
+            upkeep.threads["kept-results"].join(20)
         tries.append(blobs.writes)
-        upkeep.kept_results = KeptResults(rig.context)
 
     assert [1, 3] == tries
     assert ("succeeded", ["hold", "settle"]) == (world.state(claim.job_id), world.entries(claim.job_id))
@@ -302,8 +301,8 @@ def test_a_kept_result_that_is_damaged_waits_for_its_operator(world: World, rig:
     world.write(lambda tx: results.keep(tx, claim.attempt_id, made, now_ms=world.now_ms))
     world.write(lambda tx: tx.run(damage))
     upkeep = rig.upkeep()
-    upkeep.look(1000.0)
-    upkeep.kept_results.thread.join(20)
+    upkeep.do_due(1000.0)
+    upkeep.threads["kept-results"].join(20)
     row = world.job(claim.job_id)
 
     assert ("recovery_required", "unforeseen") == (row["state"], row["error_code"])
@@ -329,8 +328,8 @@ def test_a_file_is_removed_once_its_job_has_ended_without_it(world: World, rig: 
     for name in names:
         (rig.folder / paid_results.RESCUED / name).write_bytes(b"RIFF")
     upkeep = rig.upkeep()
-    upkeep.look(1000.0)
-    upkeep.kept_results.files.join(20)
+    upkeep.do_due(1000.0)
+    upkeep.threads["kept-files"].join(20)
 
     assert set(names[1:]) == {path.name for path in (rig.folder / paid_results.RESCUED).iterdir()}
 
@@ -446,9 +445,9 @@ def test_a_recorded_result_that_cannot_be_read_now_is_not_missing(
     rig.record(claim)
     upkeep = rig.upkeep()
     with failing(place, error):
-        upkeep.look(1000.0)
+        upkeep.do_due(1000.0)
         before = world.state(claim.job_id)
-        upkeep.look(1000.5)
+        upkeep.do_due(1000.5)
 
     assert ("running", "succeeded") == (before, world.state(claim.job_id))
     assert ["hold", "settle"] == world.entries(claim.job_id)

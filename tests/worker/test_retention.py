@@ -21,7 +21,7 @@ from tenuto.job.erasure import RETENTION_BATCH
 from tenuto.job.queue import Claim
 from tenuto.job.rows import NewSegment
 from tenuto.media.flac import FlacSummary
-from tenuto.worker import housekeeping
+from tenuto.worker import retention
 
 HOUR_MS = 3600 * 1000
 DAY_MS = 24 * HOUR_MS
@@ -64,7 +64,7 @@ def uploaded(rig: Rig, account_id: str) -> str:
 
 
 def keep(rig: Rig) -> None:
-    housekeeping.retain(rig.context, now_ms=rig.world.now_ms)
+    retention.retain(rig.context, now_ms=rig.world.now_ms)
 
 
 def request(world: World, claim: Claim) -> str:
@@ -183,9 +183,7 @@ def test_a_round_ends_when_nothing_is_due(
     for number in range(60):
         world.cancel(caller.account_id, world.submit(caller, f"key {number}").job_id)
     world.now_ms += KEPT_DAYS * DAY_MS + 1
-    retention = housekeeping.Retention(keeping.context)
-    retention.look(now_ms=world.now_ms)
-    retention.thread.join(60)
+    retention.apply(keeping.turn())
 
     assert 60 == world.row("select count(*) as erased from job where erased_at is not null")["erased"]
 
@@ -208,18 +206,18 @@ def test_a_store_that_stalls_holds_no_rescue_up(world: World, keeping: Rig) -> N
     upkeep = keeping.upkeep()
     now = time.monotonic()
     for minute in range(12):
-        upkeep.look(now + 61 * minute)
+        upkeep.do_due(now + 61 * minute)
         world.now_ms += 61_000
     was_asked = asked.wait(20)
     keeping.neighbour()
     claim = keeping.running("worker_b")
-    upkeep.look(now + 61 * 12)
+    upkeep.do_due(now + 61 * 12)
     state = world.state(claim.job_id)
     may_end.set()
 
     assert was_asked
     assert "queued" == state
-    upkeep.retention.thread.join(HANG_S)
+    upkeep.threads["retention"].join(HANG_S)
     assert blob_id not in files(keeping)
 
 
@@ -239,16 +237,16 @@ def test_a_clock_that_jumps_erases_nothing(world: World, keeping: Rig) -> None:
     claim, blob_id = finished(keeping)
     upkeep = keeping.upkeep()
     now = time.monotonic()
-    upkeep.look(now)
+    upkeep.do_due(now)
     world.now_ms += 2 * KEPT_DAYS * DAY_MS
-    upkeep.look(now + 61)
+    upkeep.do_due(now + 61)
 
     assert blob_id in files(keeping)
     assert request(world, claim)
     for minute in range(2, 14):
         world.now_ms += 61_000
-        upkeep.look(now + 61 * minute)
-        upkeep.retention.thread.join(HANG_S)
+        upkeep.do_due(now + 61 * minute)
+        upkeep.threads["retention"].join(HANG_S)
     assert blob_id not in files(keeping)
 
 

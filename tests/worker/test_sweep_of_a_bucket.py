@@ -19,7 +19,7 @@ from tenuto.features.s3.s3_client import Credentials, S3Location, client
 from tenuto.file import erasure
 from tenuto.file import operations as artifacts
 from tenuto.file.operations import ORPHAN_AGE_MS
-from tenuto.worker.housekeeping import Sweeper
+from tenuto.worker import sweep as sweeping
 
 WAIT_S = 120.0
 
@@ -83,10 +83,10 @@ def test_a_store_that_stalls_holds_no_rescue_up(
         place = S3Location("away", endpoint=endpoint, credentials=Credentials("a", "b"), timeout_s=WAIT_S)
         rig.context = replace(rig.context, blobs=S3Blobs(place))
         upkeep = rig.upkeep()
-        upkeep.look(0.0)
-        is_asked, is_sweeping = asked.wait(WAIT_S), upkeep.sweeper.thread.is_running()
+        upkeep.do_due(0.0)
+        is_asked, is_sweeping = asked.wait(WAIT_S), upkeep.threads["sweep"].is_running()
         rescued.set()
-        upkeep.sweeper.thread.join(WAIT_S)
+        upkeep.threads["sweep"].join(WAIT_S)
 
     assert is_asked and is_sweeping
     assert ("queued", 1) == (world.state(claim.job_id), len(tried))
@@ -103,6 +103,4 @@ def unfinished(blobs: S3Blobs, expected: int) -> int:
 
 def sweep(rig: Rig) -> None:
     """One sweep, to its end."""
-    sweeper = Sweeper(rig.context)
-    sweeper.look()
-    sweeper.thread.join(WAIT_S)
+    sweeping.sweep(rig.turn())

@@ -1,6 +1,6 @@
 """Upkeep: who is rescued, when, and what becomes of the job; deadlines, the sweep, forgotten workers.
 
-`look` is given its monotonic seconds, so no test waits for time to pass.
+`do_due` is given its monotonic seconds, so no test waits for time to pass.
 """
 
 import os
@@ -19,9 +19,10 @@ from servers.speed import HANG_S
 from servers.world import LANE, METERED, OPEN, PRICE_MICROS, SPEECH, World, at_once
 from tenuto.config import ModelSettings, Settings
 from tenuto.db.database import Transaction
-from tenuto.errors import StorageFailed, Unavailable
+from tenuto.errors import StorageFailed
 from tenuto.features.backup import backups
 from tenuto.features.chat import priced_calls as calls
+from tenuto.features.chat.duties import ABANDONED_CALL_S, CALLS_S
 from tenuto.features.chat.rows import CallRow
 from tenuto.features.evidence import examination
 from tenuto.features.history.rows import Used
@@ -36,23 +37,23 @@ from tenuto.job import recover
 from tenuto.job.states import DEADLINE_MS, Decision
 from tenuto.kind import operations as catalog
 from tenuto.kind.rules import MAX_START_FAILURES
-from tenuto.worker import housekeeping
+from tenuto.worker import sweep
+from tenuto.worker.duties import Upkeep
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
-from tenuto.worker.housekeeping import remove_condemned
 from tenuto.worker.locks import is_held
-from tenuto.worker.upkeep import ABANDONED_CALL_S, CALLS_S, Upkeep
+from tenuto.worker.sweep import remove_condemned
 
 MINUTE_MS = 60_000
 
 
-def look(upkeep: Upkeep, start: float, end: float, step: float = 5.0) -> None:
+def rounds(upkeep: Upkeep, start: float, end: float, step: float = 5.0) -> None:
     """Rounds from `start` to `end` monotonic seconds, both included."""
     now = start
     while now < end:
-        upkeep.look(now)
+        upkeep.do_due(now)
         now += step
-    upkeep.look(end)
+    upkeep.do_due(end)
 
 
 # --- leases ---------------------------------------------------------------------------------------
@@ -71,13 +72,14 @@ def test_an_engine_that_hangs_at_its_start_holds_up_no_rescue(
             with pytest.raises(HostNotReady):
                 engines.ready(SPEECH)
         interpreter("exec sleep 600")
-        upkeep = Upkeep(context, engines, rig.heartbeat, rig.bell)
-        rounds = threading.Thread(target=look, args=(upkeep, 1000.0, 1000.0 + SILENCE_S), daemon=True)
-        rounds.start()
-        rounds.join(HANG_S)
+        rig.context = context
+        upkeep = rig.upkeep(engines=engines)
+        running = threading.Thread(target=rounds, args=(upkeep, 1000.0, 1000.0 + SILENCE_S), daemon=True)
+        running.start()
+        running.join(HANG_S)
         is_tried = eventually(lambda: engines.host(SPEECH).pid is not None)
 
-    assert (False, True) == (rounds.is_alive(), is_tried)
+    assert (False, True) == (running.is_alive(), is_tried)
     assert "queued" == world.state(claim.job_id)
 
 
@@ -86,10 +88,10 @@ def test_a_silent_attempt_elsewhere_is_rescued(world: World, rig: Rig) -> None:
     world.register("worker_far", machine="elsewhere")
     claim = rig.running("worker_far")
     upkeep = rig.upkeep()
-    look(upkeep, 1000.0, 1000.0 + SILENCE_S - 0.1)
+    rounds(upkeep, 1000.0, 1000.0 + SILENCE_S - 0.1)
     assert "running" == world.state(claim.job_id)
     rung = rig.bell.rung("speech")
-    upkeep.look(1000.0 + SILENCE_S)
+    upkeep.do_due(1000.0 + SILENCE_S)
 
     assert "queued" == world.state(claim.job_id)
     assert 1 == world.job(claim.job_id)["workers_lost"]
@@ -104,13 +106,13 @@ def test_a_beating_attempt_is_never_rescued(world: World, rig: Rig) -> None:
     for round_ in range(60):
         if round_ % 5 == 0:
             assert world.beat(claim.attempt_id) is False
-        upkeep.look(round_ * 5.0)
+        upkeep.do_due(round_ * 5.0)
     assert "running" == world.state(claim.job_id)
 
     world.beat(claim.attempt_id)
-    look(upkeep, 300.0, 300.0 + SILENCE_S - 0.1)
+    rounds(upkeep, 300.0, 300.0 + SILENCE_S - 0.1)
     assert "running" == world.state(claim.job_id)
-    upkeep.look(300.0 + SILENCE_S)
+    upkeep.do_due(300.0 + SILENCE_S)
     assert "queued" == world.state(claim.job_id)
 
 
@@ -118,9 +120,9 @@ def test_a_rescuer_that_has_just_started_waits_for_itself(world: World, rig: Rig
     """How long others have seen the beat stand still is nothing to it."""
     world.register("worker_far", machine="elsewhere")
     claim = rig.running("worker_far")
-    look(rig.upkeep(), 0.0, SILENCE_S - 1)
+    rounds(rig.upkeep(), 0.0, SILENCE_S - 1)
     fresh = rig.upkeep("worker_fresh")
-    look(fresh, SILENCE_S, 2 * SILENCE_S - 1)
+    rounds(fresh, SILENCE_S, 2 * SILENCE_S - 1)
 
     assert "running" == world.state(claim.job_id)
 
@@ -133,9 +135,9 @@ def test_jumps_of_the_wall_clock_steal_nothing(world: World, rig: Rig, jump_ms: 
     queued = world.submit(world.caller(), "key").job_id
     upkeep = rig.upkeep()
     start = time.monotonic()
-    upkeep.look(start)
+    upkeep.do_due(start)
     world.now_ms += jump_ms
-    look(upkeep, start + 5, start + SILENCE_S - 1)
+    rounds(upkeep, start + 5, start + SILENCE_S - 1)
 
     assert ("running", "queued") == (world.state(claim.job_id), world.state(queued))
 
@@ -145,25 +147,24 @@ def test_an_outage_of_the_database_starts_the_silence_anew(world: World, rig: Ri
     world.register("worker_far", machine="elsewhere")
     claim = rig.running("worker_far")
     upkeep = rig.upkeep()
-    look(upkeep, 0.0, 20.0)
+    rounds(upkeep, 0.0, 20.0)
     rig.database.is_away = True
-    with pytest.raises(Unavailable):
-        upkeep.look(25.0)
+    assert not upkeep.do_due(25.0)
     rig.database.is_away = False
-    look(upkeep, 26.0, 26.0 + SILENCE_S - 0.1)
+    rounds(upkeep, 26.0, 26.0 + SILENCE_S - 0.1)
     assert "running" == world.state(claim.job_id)
 
-    upkeep.look(26.0 + SILENCE_S)
+    upkeep.do_due(26.0 + SILENCE_S)
     assert "queued" == world.state(claim.job_id)
 
 
-def test_a_gap_between_two_looks_proves_nothing(world: World, rig: Rig) -> None:
+def test_a_gap_between_two_rounds_proves_nothing(world: World, rig: Rig) -> None:
     """A machine that stood still, or a network: its rescuer wakes up before the beat of the other."""
     world.register("worker_far", machine="elsewhere")
     claim = rig.running("worker_far")
     upkeep = rig.upkeep()
-    upkeep.look(0.0)
-    upkeep.look(1000.0)
+    upkeep.do_due(0.0)
+    upkeep.do_due(1000.0)
 
     assert "running" == world.state(claim.job_id)
 
@@ -172,7 +173,7 @@ def test_a_neighbour_with_a_free_lock_is_rescued_at_once(world: World, rig: Rig)
     """The kernel has freed it: its process is dead. A missing file is a dead one's, too."""
     rig.neighbour()
     claim = rig.running("worker_b")
-    rig.upkeep().look(0.0)
+    rig.upkeep().do_due(0.0)
 
     assert "queued" == world.state(claim.job_id)
 
@@ -183,11 +184,11 @@ def test_a_neighbour_that_holds_its_lock_is_never_rescued(world: World, rig: Rig
     lock = rig.lock("worker_b")
     claim = rig.running("worker_b")
     upkeep = rig.upkeep()
-    look(upkeep, 0.0, 10 * SILENCE_S)
+    rounds(upkeep, 0.0, 10 * SILENCE_S)
     assert "running" == world.state(claim.job_id)
 
     lock.release()
-    upkeep.look(10 * SILENCE_S + 1)
+    upkeep.do_due(10 * SILENCE_S + 1)
     assert "queued" == world.state(claim.job_id)
 
 
@@ -197,14 +198,14 @@ def test_our_own_attempts_are_left_alone_while_we_are_at_work_on_them(world: Wor
     claim = rig.running("worker_us")
     rig.heartbeat.watch(claim.attempt_id, cancellable=True)
     upkeep = rig.upkeep()
-    look(upkeep, 0.0, 3 * SILENCE_S)
+    rounds(upkeep, 0.0, 3 * SILENCE_S)
     assert "running" == world.state(claim.job_id)
 
     rig.heartbeat.forget(claim.attempt_id)
-    upkeep.look(100.0)
-    look(upkeep, 100.0, 100.0 + SILENCE_S - 0.1)
+    upkeep.do_due(100.0)
+    rounds(upkeep, 100.0, 100.0 + SILENCE_S - 0.1)
     assert "running" == world.state(claim.job_id)
-    upkeep.look(100.0 + SILENCE_S)
+    upkeep.do_due(100.0 + SILENCE_S)
     assert "queued" == world.state(claim.job_id)
     lock.release()
 
@@ -212,7 +213,7 @@ def test_our_own_attempts_are_left_alone_while_we_are_at_work_on_them(world: Wor
 def test_an_attempt_of_a_worker_that_nobody_knows_is_rescued(world: World, rig: Rig) -> None:
     """Its row is gone; the beat says that nobody is there."""
     claim = rig.running("worker_unknown")
-    look(rig.upkeep(), 0.0, SILENCE_S)
+    rounds(rig.upkeep(), 0.0, SILENCE_S)
 
     assert "queued" == world.state(claim.job_id)
 
@@ -222,9 +223,9 @@ def test_many_rescuers_rescue_once(world: World, rig: Rig) -> None:
     rig.neighbour()
     claim = rig.running("worker_b")
     keepers = [rig.upkeep(f"worker_{number}") for number in range(6)]
-    answers = at_once(6, lambda number: keepers[number].look(0.0))
+    answers = at_once(6, lambda number: keepers[number].do_due(0.0))
 
-    assert [None] * 6 == answers
+    assert [True] * 6 == answers
     assert 1 == world.job(claim.job_id)["workers_lost"]
     assert ["queued", "running", "worker_lost"] == world.events(claim.job_id)
 
@@ -237,7 +238,7 @@ def test_a_metered_call_is_not_made_again(world: World, rig: Rig) -> None:
     rig.neighbour()
     claim = rig.running("worker_b", METERED)
     world.fence(claim.attempt_id)
-    rig.upkeep().look(0.0)
+    rig.upkeep().do_due(0.0)
 
     assert "recovery_required" == world.state(claim.job_id)
 
@@ -247,7 +248,7 @@ def test_a_cancelled_job_of_a_dead_worker_is_cancelled(world: World, rig: Rig) -
     rig.neighbour()
     claim = rig.running("worker_b")
     world.cancel(claim.account_id, claim.job_id)
-    rig.upkeep().look(0.0)
+    rig.upkeep().do_due(0.0)
 
     assert "cancelled" == world.state(claim.job_id)
 
@@ -258,7 +259,7 @@ def test_a_recorded_result_is_finished_from_its_bytes(world: World, rig: Rig, mo
     rig.neighbour()
     claim = rig.running("worker_b", model)
     rig.record(claim)
-    rig.upkeep().look(0.0)
+    rig.upkeep().do_due(0.0)
 
     assert "succeeded" == world.state(claim.job_id)
     assert (99 * PRICE_MICROS, 0) == world.balance(claim.account_id)
@@ -275,7 +276,7 @@ def test_damaged_bytes_are_never_a_success(world: World, rig: Rig, fault: str) -
     file.chmod(0o600)
     content = {"flipped": b"sounD", "shorter": b"soun", "longer": b"sound!"}.get(fault)
     file.unlink() if content is None else file.write_bytes(content)
-    rig.upkeep().look(0.0)
+    rig.upkeep().do_due(0.0)
 
     assert "recovery_required" == world.state(claim.job_id)
 
@@ -287,10 +288,10 @@ def test_a_store_that_is_away_damages_nothing(world: World, rig: Rig) -> None:
     rig.record(claim)
     nobody = S3Location("away", endpoint=f"http://127.0.0.1:{free_port()}", credentials=Credentials("a", "b"))
     near, rig.context = rig.context, replace(rig.context, blobs=S3Blobs(nobody))
-    rig.upkeep().look(0.0)
+    rig.upkeep().do_due(0.0)
     meanwhile = world.state(claim.job_id)
     rig.context = near
-    rig.upkeep().look(0.0)
+    rig.upkeep().do_due(0.0)
 
     assert ("running", "succeeded") == (meanwhile, world.state(claim.job_id))
 
@@ -303,9 +304,9 @@ def test_a_late_result_with_damaged_bytes_goes_on_waiting(world: World, rig: Rig
     world.unknown(claim.attempt_id)
     rig.context.blobs.delete(rig.record(claim))
     upkeep = rig.upkeep()
-    upkeep.look(0.0)
+    upkeep.do_due(0.0)
     before = world.everything()
-    upkeep.look(1.0)
+    upkeep.do_due(1.0)
 
     assert "recovery_required" == world.state(claim.job_id)
     assert before == world.everything()
@@ -317,13 +318,13 @@ def test_one_attempt_that_cannot_be_rescued_does_not_keep_others_waiting(world: 
     rig.neighbour()
     first, second = rig.running("worker_b"), rig.running("worker_b")
     world.run("update job set attempt_id = 'attempt_0' where id = :id", id=first.job_id)
-    rig.upkeep().look(0.0)
+    rig.upkeep().do_due(0.0)
 
     assert "queued" == world.state(second.job_id)
     world.run("update job set attempt_id = :a where id = :id", a=first.attempt_id, id=first.job_id)
 
 
-# --- housekeeping ---------------------------------------------------------------------------------
+# --- other duties ---------------------------------------------------------------------------------
 
 
 def test_overdue_jobs_fail_when_the_clocks_agree(world: World, rig: Rig) -> None:
@@ -337,9 +338,9 @@ def test_overdue_jobs_fail_when_the_clocks_agree(world: World, rig: Rig) -> None
         world.now_ms += round(seconds * 1000)
         nonlocal start
         start += seconds
-        upkeep.look(start)
+        upkeep.do_due(start)
 
-    upkeep.look(start)
+    upkeep.do_due(start)
     for _ in range(9):
         pass_s(61)
     assert "queued" == world.state(job_id)
@@ -361,7 +362,7 @@ def test_a_job_that_was_accepted_before_the_clock_was_set_is_not_overdue(world: 
     world.now_ms = today_ms
     upkeep, start = rig.upkeep(), time.monotonic()
     for minute in range(12):
-        upkeep.look(start + minute * 61)
+        upkeep.do_due(start + minute * 61)
         world.now_ms += 61_000
     world.unknown(claimed.attempt_id)
     evidence = world.read(lambda tx: examination.evidence(tx, claimed.job_id, now_ms=world.now_ms))
@@ -405,7 +406,7 @@ def test_a_worker_whose_clock_is_wrong_ends_and_removes_nothing(world: World, ri
     def pass_time(rounds: range) -> tuple[str, bool, bool]:
         for minute in rounds:
             swept(upkeep, start + minute * 61)
-            upkeep.retention.thread.join(HANG_S)
+            upkeep.threads["retention"].join(HANG_S)
             world.now_ms += 61_000
         erased_at = world.job(done.job_id)["erased_at"]
         return world.state(waiting), erased_at is not None, in_flight in there(rig)
@@ -468,7 +469,7 @@ def test_bytes_that_cannot_be_removed_hold_up_no_others(world: World, rig: Rig) 
 
     context = replace(rig.context, blobs=Locked(rig.folder / "blobs"))
     with capture_logs() as logs:
-        remove_condemned(context, is_enough=lambda: False)
+        remove_condemned(context, rest=lambda: True)
 
     assert set() == there(rig)
     assert len(kept) == len(world.all("select id from blob where is_removed = 0"))
@@ -548,7 +549,7 @@ def test_all_that_was_erased_during_a_backup_is_removed_after_it(
     world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not a batch a minute: with retention, a long backup may hold back a hundred thousand blobs."""
-    for module in (artifacts, housekeeping):
+    for module in (artifacts, sweep):
         monkeypatch.setattr(module, "SWEEP_BATCH", 20)
     world.write(lambda tx: backups.begin(tx, "backup_long", now_ms=world.now_ms))
     written = [rig.context.blobs.write(world.ids.new("blob"), b"erased") for _ in range(45)]
@@ -582,11 +583,11 @@ def test_a_worker_that_is_long_away_is_forgotten(world: World, rig: Rig) -> None
     upkeep = rig.upkeep()
     for minute in range(10):
         _beat(world, "worker_behind", world.now_ms - 3_600_000 + minute)
-        upkeep.look(minute * 60.0)
+        upkeep.do_due(minute * 60.0)
     assert 6 == len(workers(world))
 
     _beat(world, "worker_behind", world.now_ms - 3_600_000 + 10)
-    upkeep.look(600.0)
+    upkeep.do_due(600.0)
 
     assert {"worker_us", "worker_held", "worker_open", "worker_behind"} == workers(world)
     assert is_held(rig.folder / "locks", "worker_held.lock")
@@ -602,7 +603,7 @@ def test_work_goes_on_after_all_of_it(world: World, rig: Rig) -> None:
     """A rescued job is claimed by another worker and succeeds; its lane has as many slots as before."""
     rig.neighbour()
     claim = rig.running("worker_b")
-    rig.upkeep().look(0.0)
+    rig.upkeep().do_due(0.0)
     again = world.claim("worker_us")
     assert again is not None
     world.finish(again.attempt_id)
@@ -613,9 +614,9 @@ def test_work_goes_on_after_all_of_it(world: World, rig: Rig) -> None:
 
 def swept(upkeep: Upkeep, now: float) -> None:
     """One round, and the end of the sweep that it began."""
-    upkeep.look(now)
-    upkeep.sweeper.thread.join(HANG_S)
-    assert not upkeep.sweeper.thread.is_running()
+    upkeep.do_due(now)
+    upkeep.threads["sweep"].join(HANG_S)
+    assert not upkeep.threads["sweep"].is_running()
 
 
 def there(rig: Rig) -> set[str]:
@@ -645,11 +646,11 @@ def test_a_backup_is_forgotten_when_it_stands_still_and_not_by_the_clock(
     world.write(lambda tx: backups.begin(tx, "backup_1", now_ms=world.now_ms + skew_ms))
     upkeep, still_there = rig.upkeep(), []
     for minute in range(30):
-        upkeep.look(minute * 60.0)
+        upkeep.do_due(minute * 60.0)
         still_there.append(beats())
-    look(upkeep, 1800.0, 1800.0 + backups.DEAD_AFTER_S - 1, 60.0)
+    rounds(upkeep, 1800.0, 1800.0 + backups.DEAD_AFTER_S - 1, 60.0)
     shortly_before = bool(world.read(backups.under_way))
-    look(upkeep, 1800.0 + backups.DEAD_AFTER_S, 1920.0 + backups.DEAD_AFTER_S, 60.0)
+    rounds(upkeep, 1800.0 + backups.DEAD_AFTER_S, 1920.0 + backups.DEAD_AFTER_S, 60.0)
 
     assert [True] * 30 == still_there
     assert (True, False) == (shortly_before, bool(world.read(backups.under_way)))
@@ -665,9 +666,9 @@ def test_the_call_of_a_dead_process_is_released(world: World, rig: Rig) -> None:
     world.write(lambda tx: calls.begin(tx, world.ids, row, now_ms=world.now_ms))
     upkeep = rig.upkeep()
     longest = Settings(rig.folder).chat_timeout_s + ABANDONED_CALL_S
-    look(upkeep, 1000.0, 1000.0 + longest - 0.1)
+    rounds(upkeep, 1000.0, 1000.0 + longest - 0.1)
     assert (9_000, 1000) == world.balance(caller.account_id)
-    look(upkeep, 1000.0 + longest, 1000.0 + longest + CALLS_S)
+    rounds(upkeep, 1000.0 + longest, 1000.0 + longest + CALLS_S)
     late = world.write(lambda tx: calls.settle(tx, world.ids, row.id, Used(1, 1, 1), now_ms=world.now_ms))
 
     assert (10_000, 0) == world.balance(caller.account_id)

@@ -16,9 +16,9 @@ from servers.speed import HANG_S
 from servers.world import LANE, OPEN, World
 from tenuto.features.telemetry.api_metrics import RecordsCollector, read_records
 from tenuto.kind import operations as catalog
-from tenuto.worker import supervisor
+from tenuto.worker import watch as watching
 from tenuto.worker.abilities import look
-from tenuto.worker.supervisor import Watch, Worker
+from tenuto.worker.supervisor import Worker
 
 HELD = 'tenuto_engine_resident_bytes{model="fake/speech"}'
 
@@ -109,14 +109,14 @@ def test_a_scrape_tells_whether_a_worker_offers_what_waits(world: World) -> None
 
 def test_a_worker_without_a_heart_does_not_live(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only another start would mend it; before it has registered, and once it stops, it is not ready."""
-    watch = Watch()
+    watch = watching.Watch(rig.context.settings)
     before = watch.live(), watch.ready()
     worker = Worker(replace(rig.context, worker_id="worker_other"), [])
     worker.start()
     watch.worker = worker
     working = watch.live(), watch.ready()
     worker._heartbeat.stop()
-    monkeypatch.setattr(supervisor, "STUCK_S", 0.05)
+    monkeypatch.setattr(watching, "STUCK_S", 0.05)
     time.sleep(0.1)
     stuck = watch.live()
     watch.stopping = True

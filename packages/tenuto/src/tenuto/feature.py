@@ -41,7 +41,8 @@ class Feature(NamedTuple):
     serving: str = ""
     """A function of the `api.service.Service`: the `api.service.Part` that it keeps in an API process."""
     duties: str = ""
-    """A function of the `worker.context.WorkerContext`: the `worker.duties.Duty`s of every worker."""
+    """A function of the `worker.watch.Watch`: the `worker.duties.Duty`s of every worker. It is called before
+    the database is open."""
     stores: Mapping[str, str] = {}
     """By the scheme of an address: a function of settings and environment that opens the store there."""
     commands: Mapping[str, Command] = {}

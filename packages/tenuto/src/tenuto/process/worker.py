@@ -24,7 +24,9 @@ from tenuto.process.runtime import (
 from tenuto.process.store_watch import StoreWatch, open_beside
 from tenuto.worker.abilities import Ability, look
 from tenuto.worker.context import WorkerContext
-from tenuto.worker.supervisor import Worker, expose
+from tenuto.worker.duties import of_features
+from tenuto.worker.supervisor import Worker
+from tenuto.worker.watch import Watch
 
 
 def run_worker(
@@ -47,7 +49,8 @@ def run_worker(
     if tell is not None:
         tell(abilities)
     observe(settings, "worker")
-    watch = expose(settings)
+    watch = Watch(settings)
+    duties = of_features(watch)
     try:
         database = open_records(settings, patience_s=MIGRATIONS_PATIENCE_S, stopping=stopping)
     except OperatorError:
@@ -58,7 +61,7 @@ def run_worker(
         context = _context(settings, database, offered)
         store_watch = StoreWatch(settings, database, context.blobs)
         begin(database)
-        worker = Worker(context, abilities, withdraws=withdraws)
+        worker = Worker(context, abilities, duties, withdraws=withdraws)
         worker.start()
         store_watch.start()
         watch.worker = worker

@@ -1,28 +1,17 @@
-"""A worker from start to end: takes its lock, registers, starts its slots and threads, drains on SIGTERM.
-
-`expose` serves its probes and metrics: whether it is alive, whether it takes jobs, how its attempts went.
-"""
+"""A worker from start to end: takes its lock, registers, starts its slots and threads, drains on SIGTERM."""
 
 import importlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from msgspec.structs import asdict
-from prometheus_client import CollectorRegistry, Gauge, Histogram, Metric
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
-from tenuto import failpoints, logs
-from tenuto.config import Settings
+from tenuto import failpoints
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
-from tenuto.features.telemetry import metrics
-from tenuto.features.telemetry.span_export import SpanExport, exporter
-from tenuto.features.webhooks.sender import WebhookSender
 from tenuto.file.apart import Apart
 from tenuto.host.host import HostNotReady
 from tenuto.job import queue
@@ -33,22 +22,20 @@ from tenuto.logs import get_logger, log_failure
 from tenuto.worker import attempt, locks
 from tenuto.worker.abilities import Ability
 from tenuto.worker.context import Bell, WorkerContext
-from tenuto.worker.engines import MIB, Engines
+from tenuto.worker.core_duties import EngineDuties, core_duties
+from tenuto.worker.duties import Duty, Upkeep
+from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
-from tenuto.worker.upkeep import Upkeep
 
 STOP_S = 5.0
 WITHDRAW_AGAIN_S = 0.5
 POLL_S = 1.0
 """The safety net behind wake-ups: work is looked for at least this often."""
 EARLY_S = 0.1
-"""A wait may end slightly early; the look that is due then is not put off to the next one."""
+"""A wait may end slightly early; the check that is due then is not put off to the next one."""
 LISTEN_AGAIN_S = 0.5
 
-STUCK_S = 60.0
-"""A heartbeat older than this, whether or not the database answers, will not come back."""
-BUCKETS = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _log = get_logger("tenuto.worker")
 
 
@@ -56,8 +43,14 @@ class Worker:
     """One worker process's threads. It claims jobs of the models that `abilities` says it can run."""
 
     def __init__(
-        self, context: WorkerContext, abilities: Sequence[Ability], *, withdraws: bool = True
+        self,
+        context: WorkerContext,
+        abilities: Sequence[Ability],
+        duties: Sequence[Duty] = (),
+        *,
+        withdraws: bool = True,
     ) -> None:
+        """`duties`: those of features, done with the core's."""
         self._context = context
         self._abilities = abilities
         self._withdraws = withdraws
@@ -69,10 +62,9 @@ class Worker:
         self._stopping = threading.Event()
         self._engines = Engines(context, offered, self._bell)
         self._heartbeat = Heartbeat(context, self._register)
-        self._upkeep = Upkeep(context, self._engines, self._heartbeat, self._bell)
-        self._webhooks = WebhookSender(context, trusts_clock=self._heartbeat.trusts_clock)
-        telemetry = exporter()
-        self._spans = None if telemetry is None else SpanExport(context, telemetry)
+        self._engine_duties = EngineDuties(self._engines, self._bell.ring)
+        own = core_duties(context, self._engine_duties, self._heartbeat, self._bell.ring)
+        self._upkeep = Upkeep(context, [*own, *duties])
         self._topics = {
             queue.topic(lane): lane
             for lane in lanes
@@ -86,7 +78,7 @@ class Worker:
             for topic, lane in self._topics.items()
             for _ in range(lanes[lane])
         ]
-        self._ear = threading.Thread(target=self._listen, name="ear", daemon=True)
+        self._listening = threading.Thread(target=self._listen, name="listening", daemon=True)
 
     def start(self) -> None:
         """Register, give the lanes their slots, and begin to work."""
@@ -96,19 +88,17 @@ class Worker:
             self._register(tx)
             for lane, count in slots(context.settings).items():
                 queue.set_slots(tx, lane, count)
+            self._upkeep.register(tx)
 
         context.database.write(register)
         failpoints.hit("register.after_commit")
         # Before any work: if its first import runs out of descriptors, numpy can never be imported again.
         importlib.import_module("numpy")
-        if self._spans is not None:
-            self._spans.start()
         self._heartbeat.start()
-        self._ear.start()
+        self._listening.start()
         for slot in self._slots:
             slot.start()
         self._upkeep.start()
-        self._webhooks.start()
         threading.Thread(target=self._warm, name="warm", daemon=True).start()
         _log.info("worker.started", worker_id=context.worker_id, models=self._offered)
 
@@ -138,16 +128,13 @@ class Worker:
         if withdrawing is not None:
             withdrawing.ended.wait(STOP_S)
         self._upkeep.stop()
-        self._webhooks.stop()
-        if self._spans is not None:
-            self._spans.stop()
         self._heartbeat.stop()
         self._engines.close()
         # The thread waits on the listener's socket: if that were closed first, it would end with an error.
         for topic in self._topics:
             self._listener.arm(topic)
             self._context.database.wake(topic)
-        self._ear.join(STOP_S)
+        self._listening.join(STOP_S)
         self._listener.close()
         if not self._heartbeat.active():
             self._forget()
@@ -163,7 +150,7 @@ class Worker:
 
     def engines(self) -> Mapping[str, int]:
         """The loaded engines, and the MiB that each took when last measured."""
-        return self._upkeep.weighed
+        return self._engine_duties.measured
 
     def running(self) -> int:
         """How many attempts run here."""
@@ -206,7 +193,7 @@ class Worker:
         return all(slot.join(max(0.0, until - time.monotonic())) for slot in self._slots)
 
     def _listen(self) -> None:
-        """Ring where work is announced, and where a look each second, one for all slots, finds some."""
+        """Ring where work is announced, and where a check each second, one for all slots, finds some."""
         poll_at = 0.0
         while not self._stopping.is_set():
             try:
@@ -228,7 +215,7 @@ class Worker:
         idle = {slot.lane: slot.offered() for slot in self._slots if slot.is_idle}
         if not idle:
             return []
-        # Armed before the look, as slots do; every second, as the process that should wake us may have died.
+        # Armed before the check, as slots do; every second, as the process that should wake us may have died.
         for topic, lane in self._topics.items():
             if lane in idle:
                 self._listener.arm(topic)
@@ -310,20 +297,20 @@ class Slot:
 
     def _claim(self, since: int) -> Claim | None:
         """Claim a job if there is one: at once in the first slot of the lane that the bell wakes.
-        The others look before they open a write transaction, which would get in the way of submissions.
+        The others check before they open a write transaction, which would get in the way of submissions.
         """
         context, now_ms = self._context, self._context.clock()
 
-        def look(tx: Transaction) -> bool:
+        def has_work(tx: Transaction) -> bool:
             return queue.has_work(tx, self.lane, models=self.offered(), now_ms=now_ms)
 
         with self._engines.claiming:
             try:
                 if not self.offered() or self._bell.rang_in_vain(self.lane, since):
                     return None
-                # In this order: a job that is queued after the look rings again.
+                # In this order: a job that is queued after the check rings again.
                 self._arm()
-                if not self._bell.is_first(self.lane, since) and not context.database.read(look):
+                if not self._bell.is_first(self.lane, since) and not context.database.read(has_work):
                     self._bell.found_nothing(self.lane, since)
                     return None
                 claim = context.database.write(lambda tx: self._take(tx, now_ms))
@@ -357,85 +344,3 @@ class Slot:
         if claim is not None:
             failpoints.hit("claim.before_commit")
         return claim
-
-
-class Watch:
-    """One worker process, seen from outside."""
-
-    def __init__(self) -> None:
-        self.worker: Worker | None = None
-        """Set when it has registered; until then it waits for the database."""
-        self.stopping = False
-
-    def live(self) -> str | None:
-        """What only a restart would fix; None while all is well."""
-        if self.worker is None or self.stopping:
-            return None
-        silent_s = time.monotonic() - self.worker.beaten_at()
-        if silent_s > STUCK_S:
-            return f"no heartbeat for {silent_s:.0f} s"
-        dead = self.worker.dead_slots()
-        return f"{dead} slots have ended" if dead else None
-
-    def ready(self) -> str | None:
-        """Why this worker claims no jobs; None if it does."""
-        if self.stopping:
-            return "the worker is stopping"
-        return "the worker has not registered yet" if self.worker is None else None
-
-    def running(self) -> int:
-        """How many attempts run here."""
-        return 0 if self.worker is None else self.worker.running()
-
-    def engines(self) -> Mapping[str, int]:
-        """The engines loaded here, and the MiB that each took when last measured."""
-        return {} if self.worker is None else self.worker.engines()
-
-
-class EnginesCollector(Collector):
-    """The memory that loaded engines take, as upkeep measured it."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-
-    def collect(self) -> Iterable[Metric]:
-        taken = GaugeMetricFamily(
-            "tenuto_engine_resident_bytes", "What a loaded engine takes of this machine.", labels=("model",)
-        )
-        for engine, mib in self._watch.engines().items():
-            taken.add_metric((engine,), mib * MIB)
-        yield taken
-
-
-def expose(settings: Settings) -> Watch:
-    """Serve /metrics, /livez and /readyz where the settings say, until the process ends. OperatorError.
-
-    The metrics are also sent to the collector, if there is one.
-    """
-    watch, telemetry = Watch(), exporter()
-    if settings.worker_metrics_port == 0 and telemetry is None:
-        return watch
-    registry = CollectorRegistry()
-    metrics.count_events(registry)
-    seconds = Histogram(
-        "tenuto_attempt_seconds",
-        "From the claim of a job to its success.",
-        ("model",),
-        buckets=BUCKETS,
-        registry=registry,
-    )
-
-    def note(event: str, level: str, fields: Mapping[str, Any]) -> None:
-        if event == "job.succeeded":
-            seconds.labels(fields["model"]).observe(fields["took_ms"] / 1000)
-
-    logs.listen(note)
-    Gauge("tenuto_attempts_running", "Attempts that run here.", registry=registry).set_function(watch.running)
-    registry.register(EnginesCollector(watch))
-    checks = {"/livez": watch.live, "/readyz": watch.ready}
-    if telemetry is not None:
-        telemetry.push(registry)
-    if settings.worker_metrics_port == 0:
-        return watch
-    metrics.serve(registry, settings.metrics_host, settings.worker_metrics_port, checks)
-    return watch

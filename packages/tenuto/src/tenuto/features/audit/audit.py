@@ -105,18 +105,18 @@ def report(
     now_ms: int | None = None,
     start: Position | None = None,
     since_ms: int | None = None,
-    is_enough: Callable[[], bool] = lambda: False,
+    rest: Callable[[], bool] = lambda: True,
 ) -> Report:
     """Make every check on every page from `start` on; at most `MAX_FINDINGS` of each are listed.
 
-    With `since_ms`, only on what was made since then. `is_enough` is called before each snapshot and may
-    sleep; once it returns true, the audit stops. Without `now_ms` nothing is reported as too old.
+    With `since_ms`, only on what was made since then. `rest` is called before each snapshot and may
+    sleep; once it returns False, the audit stops. Without `now_ms` nothing is reported as too old.
     """
     tables = _PAGE_KEYS if since_ms is None else _NAMED_BY_TIME
     auditor = _Auditor(now_ms, list(tables), since_ms)
     # A later version may have a table that this one does not know.
     position: Position | None = start if start and start.table in auditor.tables else auditor.first
-    while position is not None and not is_enough():
+    while position is not None and rest():
         position = database.snapshot(lambda tx, at=position: auditor.look(tx, at))  # type: ignore[misc]
     return Report(auditor.findings, auditor.rows, position)
 

@@ -5,6 +5,7 @@ from tenuto_client.commands import Command
 
 FEATURE = Feature(
     name="backup",
+    duties=".duties:duties",
     commands={
         "admin backup": Command(
             "Back up records and stored bytes while the service runs.",

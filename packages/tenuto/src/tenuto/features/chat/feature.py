@@ -7,4 +7,5 @@ FEATURE = Feature(
     needs=("history", "models"),
     entries=".catalog:catalog_entries",
     starting=".left_calls:release_left",
+    duties=".duties:duties",
 )

@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,9 @@ from tenuto.job.states import UNFORESEEN
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
-from tenuto.worker.housekeeping import BackgroundThread
+from tenuto.worker.duties import Duty, Turn
 from tenuto.worker.storage_retries import NotStored
+from tenuto.worker.watch import Watch
 
 RESCUED = "rescued"
 """The subfolder of the data folder for results that the database did not take either."""
@@ -147,65 +149,71 @@ def _write(path: Path, content: bytes) -> None:
         raise
 
 
+def duties(watch: Watch) -> list[Duty]:
+    """In threads of their own: the store may still hang, and the disk may while the store does not."""
+    kept = KeptResults()
+    return [
+        Duty("kept_results", kept.store_all, thread="kept-results", is_needed=kept.may_store),
+        Duty("rescued", take_files, every_s=60.0, thread="kept-files", is_awaited=False),
+    ]
+
+
+def take_files(turn: Turn) -> None:
+    """Add chunks to their jobs. Remove the files of jobs that have ended in another way: their content is
+    their caller's."""
+    context = turn.context
+    for path in sorted((context.settings.folder / RESCUED).glob("attempt_*")):
+        with _logged():
+            attempt_id = path.name.partition(".")[0]
+            if path.suffix and _add_chunk(context, path, attempt_id):
+                path.unlink(missing_ok=True)
+            elif context.database.write(partial(lifecycle.is_over, attempt_id=attempt_id)):
+                path.unlink(missing_ok=True)
+                _log.info("result.not_needed", attempt_id=attempt_id)
+
+
+def _add_chunk(context: WorkerContext, path: Path, attempt_id: str) -> bool:
+    """Give the chunk in the file to its job, unless that has ended or the file is not whole."""
+    try:
+        key, transcript = json.loads(path.read_bytes())
+        chunk, now_ms = ChunkKey(**key), context.clock()
+    except (ValueError, TypeError):
+        return False
+    try:
+        context.database.write(
+            lambda tx: chunks.add(tx, attempt_id, chunk, transcript, now_ms=now_ms, is_late=True)
+        )
+    except Stale:
+        return False
+    return True
+
+
 class KeptResults:
-    """Stores what workers that are gone have kept, in a thread of its own, as the store may still hang.
+    """Stores what workers that are gone have kept.
 
     Several workers may store the same result: one of them records it, and the sweep removes the other bytes.
     """
 
-    def __init__(self, context: WorkerContext) -> None:
-        self._context = context
-        self._wanted: set[str] = set()
+    def __init__(self) -> None:
         self._pause_s = self._not_before = 0.0
-        self.thread = BackgroundThread("kept-results", self._failed)
-        # Another one, as the disk may hang while the store does not. Nobody waits for it.
-        self.files = BackgroundThread("kept-files", self._failed)
 
-    def store(self, attempt_id: str) -> None:
-        """Store this attempt's result, soon; called again for as long as it is kept."""
-        self._wanted.add(attempt_id)
-        if time.monotonic() >= self._not_before:
-            self.thread.begin(self._store_all)
+    def may_store(self, turn: Turn) -> bool:
+        """Whether the rescue has come upon some, and the store was not in trouble just now."""
+        return bool(turn.kept) and time.monotonic() >= self._not_before
 
-    def _store_all(self) -> None:
-        while self._wanted and not self.thread.stopping.is_set():
-            self._store(self._wanted.pop())
+    def store_all(self, turn: Turn) -> None:
+        """Store those that the rescue came upon; again in each round, for as long as they are kept."""
+        for attempt_id in turn.kept:
+            if turn.stopping.is_set() or not self.may_store(turn):
+                return
+            with _logged():
+                self._store(turn.context, attempt_id)
 
-    def look_at_files(self) -> None:
-        """Add chunks to their jobs. Remove the files of jobs that have ended in another way: their content is
-        their caller's."""
-        self.files.begin(self._take_files)
-
-    def _take_files(self) -> None:
-        for path in sorted((self._context.settings.folder / RESCUED).glob("attempt_*")):
-            attempt_id = path.name.partition(".")[0]
-            if path.suffix and self._add_chunk(path, attempt_id):
-                path.unlink(missing_ok=True)
-            elif self._context.database.write(partial(lifecycle.is_over, attempt_id=attempt_id)):
-                path.unlink(missing_ok=True)
-                _log.info("result.not_needed", attempt_id=attempt_id)
-
-    def _add_chunk(self, path: Path, attempt_id: str) -> bool:
-        """Give the chunk in the file to its job, unless that has ended or the file is not whole."""
-        try:
-            key, transcript = json.loads(path.read_bytes())
-        except ValueError:
-            return False
-        chunk, now_ms = ChunkKey(**key), self._context.clock()
-        try:
-            self._context.database.write(
-                lambda tx: chunks.add(tx, attempt_id, chunk, transcript, now_ms=now_ms, is_late=True)
-            )
-        except Stale:
-            return False
-        return True
-
-    def _store(self, attempt_id: str) -> None:
-        context = self._context
+    def _store(self, context: WorkerContext, attempt_id: str) -> None:
         try:
             kept = context.database.read(lambda tx: results.find(tx, attempt_id))
         except (ValueError, TypeError, KeyError) as error:
-            self._hand_over(attempt_id, error)
+            _hand_over(context, attempt_id, error)
             return
         if kept is None:
             return
@@ -220,21 +228,26 @@ class KeptResults:
         now_ms = context.clock()
         context.database.write(lambda tx: lifecycle.record_result(tx, attempt_id, recorded, now_ms=now_ms))
 
-    def _hand_over(self, attempt_id: str, error: Exception) -> None:
-        """Its rows are damaged: an operator decides, and its slot is free for other jobs."""
-        now_ms, evidence = self._context.clock(), causes(error)
-        self._context.database.write(
-            lambda tx: lifecycle.hand_over(
-                tx, attempt_id, code="unforeseen", message=UNFORESEEN, evidence=evidence, now_ms=now_ms
-            )
-        )
-        _log.error("job.recovery_required", attempt_id=attempt_id)
 
-    def _failed(self, error: Exception) -> None:
-        """It is tried again as long as the result is kept; Stale: another worker has recorded it."""
-        if isinstance(error, Stale):
-            return
-        if isinstance(error, StorageFailed | StoreUnreachable | Unavailable):
-            _log.warning("store.away", reason=reason(error.__cause__ or error))
-        else:
-            log_failure(_log, "upkeep.failed", error, duty="kept_results")
+def _hand_over(context: WorkerContext, attempt_id: str, error: Exception) -> None:
+    """Its rows are damaged: an operator decides, and its slot is free for other jobs."""
+    now_ms, evidence = context.clock(), causes(error)
+    context.database.write(
+        lambda tx: lifecycle.hand_over(
+            tx, attempt_id, code="unforeseen", message=UNFORESEEN, evidence=evidence, now_ms=now_ms
+        )
+    )
+    _log.error("job.recovery_required", attempt_id=attempt_id)
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[None]:
+    """It is tried again as long as the result is kept; Stale: another worker has recorded it."""
+    try:
+        yield
+    except Stale:
+        pass
+    except (StorageFailed, StoreUnreachable, Unavailable) as error:
+        _log.warning("store.away", reason=reason(error.__cause__ or error))
+    except Exception as error:
+        log_failure(_log, "upkeep.failed", error, duty="kept_results")

@@ -7,4 +7,5 @@ FEATURE = Feature(
     needs=("decoding",),
     kind=".kind:KIND",
     erase=".live_text:erase",
+    duties=".duties:duties",
 )

@@ -6,4 +6,5 @@ FEATURE = Feature(
     name="telemetry",
     needs=("audit", "events"),
     observe=".exporting:observe",
+    duties=".worker:duties",
 )

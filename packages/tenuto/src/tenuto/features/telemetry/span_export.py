@@ -1,6 +1,5 @@
 """The thread that turns events into spans and sends them, in one of all workers that share a database."""
 
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ from tenuto.features.telemetry import trace
 from tenuto.features.telemetry.exporting import exporter
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
+from tenuto.worker.duties import Turn
 
 if TYPE_CHECKING:
     from tenuto.features.telemetry.otlp import Telemetry
@@ -33,38 +33,37 @@ class SpanExport:
     wait in the database, and nothing waits in memory.
     """
 
-    def __init__(self, context: WorkerContext, telemetry: "Telemetry") -> None:
-        self._context, self._telemetry = context, telemetry
+    def __init__(self, telemetry: "Telemetry") -> None:
+        self._telemetry = telemetry
         self._seen: tuple[str, int] = ("", -1)
         self._seen_since = float("-inf")
         self._beat_at = float("-inf")
         self._pause_s = 0.0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="spans", daemon=True)
 
-    def start(self) -> None:
-        """Call before anything is claimed: a database's first export begins with what happens from now on."""
-        self._context.database.write(trace.observe)
-        self._thread.start()
+    def run(self, turn: Turn) -> None:
+        """Export until the worker stops. Spans of events are then left to the next exporter; those measured
+        here have two seconds to be sent.
+        """
+        try:
+            while not turn.stopping.wait(self._pause_s or POLL_S):
+                self._export_all(turn)
+        finally:
+            self._telemetry.stop()
 
-    def stop(self) -> None:
-        """Spans of events are left to the next exporter; those measured here have two seconds to be sent."""
-        self._stopping.set()
-        self._telemetry.stop()
+    def _export_all(self, turn: Turn) -> None:
+        """Export what there is, if it is this process's turn."""
+        try:
+            while self._is_exporter(turn.context) and self._export(turn.context):
+                if turn.stopping.is_set():
+                    return
+        except Unavailable:
+            pass
+        except Exception as error:
+            log_failure(_log, "telemetry.failed", error)
 
-    def _run(self) -> None:
-        while not self._stopping.wait(self._pause_s or POLL_S):
-            try:
-                while self._is_exporter() and self._export() and not self._stopping.is_set():
-                    continue
-            except Unavailable:
-                continue
-            except Exception as error:
-                log_failure(_log, "telemetry.failed", error)
-
-    def _is_exporter(self) -> bool:
+    def _is_exporter(self, context: WorkerContext) -> bool:
         """Whether it is this process's turn; a beat every few seconds shows that it is alive."""
-        database, now, me = self._context.database, time.monotonic(), self._context.worker_id
+        database, now, me = context.database, time.monotonic(), context.worker_id
         if self._seen[0] == me and now - self._beat_at < BEAT_S:
             return True
         holder, beat = database.write(trace.observe)
@@ -77,13 +76,13 @@ class SpanExport:
         self._seen, self._beat_at = (me, beat + 1), now
         return True
 
-    def _export(self) -> bool:
+    def _export(self, context: WorkerContext) -> bool:
         """Send the spans of a page of events; returns whether there may be more to send."""
-        database, me = self._context.database, self._context.worker_id
+        database, me = context.database, context.worker_id
         events = database.read(trace.next_events)
         if not events:
             return False
-        if events[0].at < self._context.clock() - LATEST_MS:
+        if events[0].at < context.clock() - LATEST_MS:
             _log.warning("telemetry.skipped", older_than_s=LATEST_MS // 1000)
             database.write(lambda tx: trace.skip(tx, me))
             return False

@@ -9,10 +9,12 @@ from tenuto.db.database import Listener
 from tenuto.errors import Unavailable
 from tenuto.features.events.feed import Position
 from tenuto.features.webhooks import operations as webhooks
-from tenuto.features.webhooks.senders import CLOSE_S, SENDERS_OF_ACCOUNT, TOPIC, Senders
+from tenuto.features.webhooks.senders import SENDERS_OF_ACCOUNT, TOPIC, Senders
 from tenuto.logs import get_logger, log_failure
 from tenuto.money.rules import parse_cny
 from tenuto.worker.context import WorkerContext
+from tenuto.worker.duties import Duty, Turn
+from tenuto.worker.watch import Watch
 
 POLL_S = 1.0
 PAUSE_S = 0.05
@@ -20,25 +22,43 @@ BEAT_S = 3.0
 SILENCE_S = 12.0
 """At least three beats."""
 MAX_DUE = 2_000
-"""How many webhooks one look chooses from."""
+"""How many webhooks are chosen from at once."""
 FORGET_S = 600.0
 
 _log = get_logger("tenuto.worker")
 
 
-class WebhookSender:
-    """The thread that makes and sends messages to webhooks, in one of all processes that share a database.
+def duties(watch: Watch) -> list[Duty]:
+    """None if webhooks are off."""
+    return [] if watch.settings.webhooks == "off" else [Duty("webhooks", send, thread="webhooks")]
 
-    While there are no webhooks, it only looks for one every `POLL_S`; a process that is not the sender is not
-    woken by changes. A process takes over once the last sender's beat has stood still for `SILENCE_S` on its
-    own monotonic clock, as dead workers are recognised. Two at once, after a process that stood still wakes
-    up, do no harm: each record is fenced, and a message that is sent twice has the same id both times.
+
+def send(turn: Turn) -> None:
+    """Until the worker stops."""
+    context = turn.context
+
+    def trusts_clock() -> bool:
+        # The turn's own moment is long ago.
+        return turn.clocks.holds(context.clock(), time.monotonic())
+
+    WebhookSender(context, turn.stopping, trusts_clock=trusts_clock).run()
+
+
+class WebhookSender:
+    """Makes and sends messages to webhooks, in one of all processes that share a database.
+
+    While there are no webhooks, it only checks for one every `POLL_S`; a process that is not the sender is
+    not woken by changes. A process takes over once the last sender's beat has stood still for `SILENCE_S` on
+    its own monotonic clock, as dead workers are recognised. Two at once, after a process that stood still
+    wakes up, do no harm: each record is fenced, and a message that is sent twice has the same id both times.
     """
 
-    def __init__(self, context: WorkerContext, *, trusts_clock: Callable[[], bool]) -> None:
+    def __init__(
+        self, context: WorkerContext, stopping: threading.Event, *, trusts_clock: Callable[[], bool]
+    ) -> None:
         self._context = context
+        self._stopping = stopping
         self._trusts_clock = trusts_clock
-        self._is_wanted = context.settings.webhooks != "off"
         self._low_micros = parse_cny(context.settings.low_balance)
         self._seen: tuple[str, int] = ("", -1)
         self._seen_since = float("-inf")
@@ -49,19 +69,15 @@ class WebhookSender:
         self.senders = Senders(
             context, is_public=context.settings.webhooks == "public", trusts_clock=trusts_clock
         )
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
 
-    def start(self) -> None:
-        if self._is_wanted:
-            self.senders.start()
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Messages being sent are not waited for: they are sent again, under the same ids."""
-        self._stopping.set()
-        if self._is_wanted:
-            self._thread.join(CLOSE_S)
+    def run(self) -> None:
+        """Until the worker stops. Messages being sent are not waited for: they are sent again, under the same
+        ids.
+        """
+        self.senders.start()
+        try:
+            self._run()
+        finally:
             self.senders.stop()
 
     def _run(self) -> None:
@@ -79,7 +95,7 @@ class WebhookSender:
     def _serve(self, listener: Listener) -> None:
         """Be the sender until another process is, or the last webhook is removed."""
         try:
-            while not self._stopping.is_set() and self._is_sender() and self._look():
+            while not self._stopping.is_set() and self._is_sender() and self._check():
                 listener.wait(POLL_S)
                 self._stopping.wait(PAUSE_S)
         finally:
@@ -102,8 +118,8 @@ class WebhookSender:
         self._seen, self._beat_at = (me, beat + 1), now
         return True
 
-    def _look(self) -> bool:
-        """Make the messages of new events, and send those that are due; returns whether to look again."""
+    def _check(self) -> bool:
+        """Make the messages of new events, and send those that are due; returns whether to go on."""
         context = self._context
         end = context.database.read(webhooks.news)
         if end is None:
@@ -112,7 +128,7 @@ class WebhookSender:
             self._seen = ("", -1)
             return False
         self._end = end
-        self._look_at_balances()
+        self._check_balances()
         now_ms = context.clock()
         due, has_removed = context.database.read(
             lambda tx: (
@@ -128,7 +144,7 @@ class WebhookSender:
             context.database.write(webhooks.remove_rows)
         return True
 
-    def _look_at_balances(self) -> None:
+    def _check_balances(self) -> None:
         """Make the messages of low balances, at most once every `POLL_S`."""
         context, low_micros = self._context, self._low_micros
         if time.monotonic() < self._balances_at:

@@ -5,10 +5,7 @@ import sys
 
 SCRIPT = """
 from pathlib import Path
-from tenuto.worker.housekeeping import BackgroundThread
-
-def fail(error):
-    raise error
+from tenuto.worker.duties import BackgroundThread
 
 def mib():
     [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if "RssAnon" in line]
@@ -21,7 +18,7 @@ def work():
     blocks = [bytes([1]) * 4096 for _ in range(16 << 8)]
     kept.append(blocks[-1])
 
-thread = BackgroundThread("audit", fail)
+thread = BackgroundThread("audit")
 before = mib()
 thread.begin(work)
 thread.join(30)

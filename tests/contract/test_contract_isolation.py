@@ -24,7 +24,8 @@ from servers.recordings import recording as a_recording
 from servers.recordings import upload as upload_recording
 from servers.voices import own_voice, recording
 from servers.voices import upload as upload_voice
-from tenuto.api.app import ROUTES
+from tenuto import config
+from tenuto.api.app import routes_of
 from tenuto.ids import Ids
 
 KINDS = {
@@ -131,7 +132,8 @@ def test_every_place_for_an_id_is_known() -> None:
     queries = {(route.name, name) for route in routes() for name in route.query_names if name not in NO_IDS}
     bodies = {name for name in fields_of_bodies() if name.endswith(("_id", "_ids"))}
 
-    served = {(method, _plain(path)) for path, handlers in ROUTES.items() for method in handlers}
+    table = routes_of(config.load({}))
+    served = {(method, _plain(path)) for path, handlers in table.items() for method in handlers}
 
     assert {(route.method, _plain(route.path)) for route in routes()} == served
     assert set(KINDS) == paths

@@ -25,7 +25,8 @@ from servers.processes import until
 from servers.recordings import DUAL, recording
 from servers.service import RunningService
 from servers.upstream import UpstreamServer
-from tenuto.api.app import ROUTES
+from tenuto import config
+from tenuto.api.app import routes_of
 from tenuto.db.database import Transaction
 from tenuto.features.studio import people_operations as people
 from tenuto.features.studio import sessions
@@ -197,7 +198,7 @@ OF_NOBODY = {
 """Answered without a key and without a session."""
 TABLE: set[Route] = {
     (method, path)
-    for table in (ROUTES, STUDIO_ROUTES)
+    for table in (routes_of(config.load({})), STUDIO_ROUTES)
     for path, methods in table.items()
     for method in methods
 }

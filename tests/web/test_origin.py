@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tenuto import config
 from tenuto.account import tries
 from tenuto.api import app as api
 from tenuto.features.studio.app import ROUTES
@@ -216,9 +217,10 @@ def paths() -> Iterator[tuple[str, str]]:
     """Every method and path of the studio's edge, with ids that are nobody's."""
     kinds = {"job_id": "job", "key_id": "key", "account_id": "account", "artifact_id": "artifact"}
     kinds |= {"voice_id": "voice", "segment_id": "segment"}
+    routes = api.routes_of(config.load({})).items()
     tables = [
         *ROUTES.items(),
-        *(("/web" + path, handlers) for path, handlers in api.ROUTES.items() if path.startswith("/v1/")),
+        *(("/web" + path, handlers) for path, handlers in routes if path.startswith("/v1/")),
     ]
     for shape, handlers in tables:
         path = shape

@@ -35,6 +35,9 @@ class Feature(NamedTuple):
     """A function of the `api.service.Service`: the `api.service.Part` that it keeps in an API process."""
     duties: str = ""
     """A function of the `worker.context.WorkerContext`: the `worker.duties.Duty`s of every worker."""
+    announce: str = ""
+    """A function of the settings, the database, the address of the service and the time: lines for the person
+    at the terminal, once the service answers. Where several processes answer, none of them has a terminal."""
     commands: Mapping[str, Command] = {}
     """By their words, such as `admin audit`: commands of `tenuto`."""
     observe: str = ""

@@ -71,8 +71,8 @@ def run_serve(settings: Settings, worker: Child, say: Say, bring_weights: Callab
 def _may_serve(settings: Settings, bring_weights: Callable[[Settings], None]) -> FolderLock:
     """Bring folder, database and weights up to date; returns the folder's lock. Whatever prevents a start is
     raised here, and so reported once instead of repeatedly by each child."""
+    from tenuto.api.server import check_address
     from tenuto.features.copies.waiting import answering
-    from tenuto.features.http_guard.server import check_address
 
     # Raises for a faulty table of a model or a missing key, for example.
     upstream_keys.check(catalog.models(settings), os.environ)
@@ -108,7 +108,7 @@ class _Siblings:
     """The API processes of one `serve`."""
 
     def __init__(self, settings: Settings, processes: int, worker: Child) -> None:
-        from tenuto.features.http_guard.server import listen
+        from tenuto.api.server import listen
 
         self._settings, self._worker = settings, worker
         self._sockets = listen(settings.host, settings.port)

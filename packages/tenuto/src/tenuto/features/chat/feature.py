@@ -5,4 +5,6 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="chat",
     needs=("history", "models"),
+    routes=".routes:routes",
+    serving=".chats:serving",
 )

@@ -5,4 +5,6 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="openai",
     needs=("chat", "recognition", "renditions", "voices"),
+    routes=".routes:routes",
+    serving=".requests:serving",
 )

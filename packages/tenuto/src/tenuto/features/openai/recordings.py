@@ -44,6 +44,7 @@ from tenuto.errors import (
 )
 from tenuto.features.openai.jobs import Submitted
 from tenuto.features.openai.keys import find_earlier, has_left, request_key
+from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.renditions import ffmpeg
 from tenuto.file import inputs
 from tenuto.file import operations as artifacts
@@ -186,7 +187,7 @@ async def decoded_if_admitted(call: Call, request: Request, decoding: Callable[[
         return decoding()
 
     await service.database.read_async(admit)
-    return await call.beside(service.decoders, in_turn)
+    return await call.beside(service.part(OpenRequests).decoders, in_turn)
 
 
 def _store(

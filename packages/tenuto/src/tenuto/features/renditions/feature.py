@@ -4,4 +4,6 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="renditions",
+    routes=".routes:routes",
+    serving=".renderers:Renderers",
 )

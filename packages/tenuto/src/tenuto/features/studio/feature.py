@@ -5,4 +5,6 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="studio",
     needs=("evidence", "history", "models"),
+    serving=".app:StudioPart",
+    announce=".invitations:first_steps",
 )

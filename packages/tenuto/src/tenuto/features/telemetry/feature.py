@@ -5,4 +5,5 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="telemetry",
     needs=("audit", "events"),
+    serving=".api_metrics:serving",
 )

@@ -5,4 +5,5 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="webhooks",
     needs=("events",),
+    routes=".routes:routes",
 )

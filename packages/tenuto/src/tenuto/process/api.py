@@ -26,7 +26,7 @@ from tenuto.kind import operations as workers
 from tenuto.kind import rules as catalog
 from tenuto.kind.presence import AWAY_S, OBSERVE_S, Presence
 from tenuto.process import local_services
-from tenuto.process.opening import MIGRATIONS_PATIENCE_S, install_voices, is_first_run, open_records
+from tenuto.process.opening import MIGRATIONS_PATIENCE_S, is_first_run, open_records
 from tenuto.process.runtime import (
     CLOSE_S,
     Say,
@@ -117,7 +117,6 @@ def serve_api(
     store_watch = StoreWatch(settings, database, service.blobs, owner)
     begin(database)
     store_watch.await_store()
-    install_voices(database, service.blobs)
     stopping = threading.Event()
     _observe_once(service)
     try:

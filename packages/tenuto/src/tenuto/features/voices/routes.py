@@ -177,7 +177,7 @@ def _name(call: Call, faults: list[Fault]) -> str:
         message = f"the header is required once: 1 to {rules.MAX_NAME_CHARACTERS} characters, percent-encoded"
         faults.append(Fault(NAME_HEADER, "invalid_name" if values else "required", message))
         return ""
-    name = rules.decode_name(values[0])
+    name = request_body.decode_name(values[0])
     if name is None:
         faults.append(Fault(NAME_HEADER, "invalid_name", "is not UTF-8; percent-encode it as UTF-8"))
         return ""

@@ -11,7 +11,7 @@ from scripts import settings_table
 import tenuto_kokoro
 from tenuto import config
 from tenuto.api import limits
-from tenuto.api.app import OPENAI_PATHS
+from tenuto.features.openai.routes import OPENAI_PATHS
 from tenuto.features.telemetry.metrics import ERRORS
 from tenuto.host.registry import ENTRIES
 from tenuto.kind.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text, Texts

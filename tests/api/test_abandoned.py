@@ -12,10 +12,10 @@ from servers.world import World
 from tenuto.account.caller import Caller
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
-from tenuto.api.service import OpenRequests
 from tenuto.db.database import Database
 from tenuto.features.openai import jobs
 from tenuto.features.openai.jobs import Submitted, waiting
+from tenuto.features.openai.requests import OpenRequests
 
 
 class Processes:
@@ -23,7 +23,8 @@ class Processes:
 
     def __init__(self, world: World, caller: Caller, count: int) -> None:
         shared = {"database": world.database, "ids": world.ids, "clock": lambda: world.now_ms}
-        self._services = [SimpleNamespace(openai=OpenRequests(), **shared) for _ in range(count)]
+        self._requests = [OpenRequests() for _ in range(count)]
+        self._services = [SimpleNamespace(part=lambda _, one=one: one, **shared) for one in self._requests]
         self._caller = caller
 
     async def leave(self, number: int, submitted: Submitted, until: asyncio.Event | None = None) -> None:
@@ -37,7 +38,7 @@ class Processes:
 
     async def settle(self) -> None:
         """Whatever is to be cancelled has been."""
-        await asyncio.gather(*[task for each in self._services for task in each.openai.tasks])
+        await asyncio.gather(*[task for each in self._requests for task in each.tasks])
 
 
 @pytest.fixture

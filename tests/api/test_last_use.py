@@ -19,7 +19,6 @@ from tenuto.api import service
 from tenuto.api.limits import Buckets
 from tenuto.api.service import MAX_JOBS, FinalJobCache, LastUse
 from tenuto.db.database import Database, Transaction
-from tenuto.features.studio.studio import make_studio
 from tenuto.ids import Ids
 from tenuto.job.read import Billing, Operation
 from tenuto.process import api as bootstrap
@@ -165,11 +164,10 @@ def test_what_cannot_be_written_down_does_not_end_the_writing(
     """A write that fails is logged, and the next one is made: else sessions would end early, unnoticed."""
     settings = config.load({}, options={"folder": str(tmp_path), "engines": "fake"})
     service = bootstrap.build_service(settings, database, needs_worker=False)
-    studio = make_studio(settings)
     key_id = database.write(lambda tx: create_key(tx, service.ids, make_account(tx, service.ids))[0])
     stopping = threading.Event()
     monkeypatch.setattr(bootstrap, "FLUSH_S", 0.01)
-    writing = threading.Thread(target=bootstrap._flush_use, args=(service, studio, stopping))
+    writing = threading.Thread(target=bootstrap._flush_use, args=(service, stopping))
     # More than an integer of either database holds.
     service.used_keys.note(key_id, 1 << 80)
     writing.start()

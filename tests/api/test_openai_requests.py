@@ -8,12 +8,12 @@ from typing import cast
 import pytest
 
 from servers.world import World
-from tenuto.api import service
 from tenuto.api.call import Call
-from tenuto.api.service import OpenRequests
 from tenuto.db.database import Database
+from tenuto.features.openai import requests as openai
 from tenuto.features.openai.jobs import not_succeeded
 from tenuto.features.openai.keys import _Tries
+from tenuto.features.openai.requests import OpenRequests
 
 STEM = "openai" + "1" * 39
 
@@ -49,7 +49,7 @@ def test_what_was_answered_can_be_meant_by_a_retry_for_a_while(monkeypatch: pyte
     requests = OpenRequests()
     requests.note_answered(["job_1"])
     soon = requests.was_answered("job_1")
-    monkeypatch.setattr(service, "RETRY_S", -1.0)
+    monkeypatch.setattr(openai, "RETRY_S", -1.0)
 
     assert (False, True, False) == (
         soon,
@@ -67,7 +67,7 @@ def world(database: Database, tmp_path: Path) -> World:
 
 
 @pytest.mark.parametrize(
-    ("seconds_ago", "is_joined"), [(0, True), (service.RETRY_S - 2, True), (service.RETRY_S + 2, False)]
+    ("seconds_ago", "is_joined"), [(0, True), (openai.RETRY_S - 2, True), (openai.RETRY_S + 2, False)]
 )
 def test_a_retry_joins_no_job_that_was_cancelled_long_ago(
     world: World, seconds_ago: float, is_joined: bool
@@ -78,7 +78,7 @@ def test_a_retry_joins_no_job_that_was_cancelled_long_ago(
     job_id = world.submit(caller, key).job_id
     world.cancel(caller.account_id, job_id)
     world.now_ms += int(seconds_ago * 1000)
-    shared = SimpleNamespace(openai=requests, clock=lambda: world.now_ms)
+    shared = SimpleNamespace(part=lambda _: requests, clock=lambda: world.now_ms)
     call = cast(Call, SimpleNamespace(caller=caller, service=shared, began_s=0.0))
 
     assert "cancelled" == world.state(job_id)
@@ -90,12 +90,12 @@ def test_a_final_refusal_is_an_answer_too(
     world: World, monkeypatch: pytest.MonkeyPatch, state: str, is_gone: bool
 ) -> None:
     """Once it was sent, no later retry can mean that job; one that is still running has no answer yet."""
-    monkeypatch.setattr(service, "RETRY_S", -1.0)
+    monkeypatch.setattr(openai, "RETRY_S", -1.0)
     caller, requests = world.caller(), OpenRequests()
     job_id = world.submit(caller, "one").job_id
     if state == "cancelled":
         world.cancel(caller.account_id, job_id)
-    shared = SimpleNamespace(openai=requests)
+    shared = SimpleNamespace(part=lambda _: requests)
     call = cast(Call, SimpleNamespace(service=shared, request_id="req_1", is_gone=lambda: is_gone))
     refusal = not_succeeded(call, [world.operation(caller.account_id, job_id)])
 

@@ -901,7 +901,8 @@ def test_a_request_that_outlasts_the_grace_is_told_to_come_again(
 PROGRAM = """
 import signal
 from tenuto.api.limits import HttpLimits
-from tenuto.features.http_guard.server import make_server, run
+from tenuto.api.server import run
+from tenuto.features.http_guard.server import make_server
 
 async def app(scope, receive, send):
     if scope["type"] == "lifespan":

@@ -16,8 +16,8 @@ from tenuto.api.limits import FairThreads
 from tenuto.api.request_body import AT_ONCE_BYTES, MAX_WAITING
 from tenuto.api.service import Service
 from tenuto.db.database import Database
+from tenuto.features.voices.installing import install_voices
 from tenuto.process import api as bootstrap
-from tenuto.process.opening import install_voices
 
 MANY = 24
 LARGE = json.dumps({"model": "fake/chat", "messages": [], "padding": "x" * AT_ONCE_BYTES}).encode()

@@ -1,4 +1,4 @@
-"""What `http_guard` uses of uvicorn and httptools beyond what they promise: an upgrade may fail here.
+"""What the HTTP server uses of uvicorn and httptools beyond what they promise: an upgrade may fail here.
 
 Behaviour is tested in `test_server.py`; this names each name that is relied on.
 """
@@ -15,6 +15,7 @@ from uvicorn.protocols.http import httptools_impl
 from uvicorn.protocols.http.flow_control import CLOSE_HEADER, FlowControl
 from uvicorn.server import ServerState
 
+from tenuto.api.server import Server as Plain
 from tenuto.features.http_guard.connection import Connection, Exchange
 from tenuto.features.http_guard.server import Server
 
@@ -130,7 +131,8 @@ def test_what_is_used_of_the_server_and_the_parser_is_there() -> None:
 
     assert set() == {name for name in SERVER if not hasattr(own, name)}
     assert set() == STARTED - attributes_of_self(uvicorn.Server, ast.Store)
-    assert set() == inherited(Server) - SERVER - STARTED
+    assert set() == inherited(Server) - SERVER - STARTED - vars(Plain).keys()
+    assert set() == inherited(Plain) - SERVER - STARTED
     assert set() == {name for name in PARSER if not hasattr(parser, name)}
     assert (b"/a", b"b") == (url.path, url.query)
     assert issubclass(httptools.HttpParserUpgrade, Exception)

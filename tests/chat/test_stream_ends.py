@@ -99,7 +99,7 @@ class Bench:
             try:
                 await scenario(chats, request)
             finally:
-                await chats.close()
+                await chats.end()
 
         before_micros, _ = self.world.balance(self.caller.account_id)
         asyncio.run(whole())

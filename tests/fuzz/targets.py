@@ -20,6 +20,7 @@ from tenuto.account import rules as accounts
 from tenuto.api import artifacts, query, request_body
 from tenuto.api.body import framing_fault
 from tenuto.api.call import Call
+from tenuto.api.request_body import decode_name
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.features.chat import body as chat
 from tenuto.features.chat import upstream
@@ -162,7 +163,7 @@ def read_headers(content: bytes) -> None:
     request_body.idempotency_key(call, faults)
     _said(faults)
     for line in lines[:8]:
-        name = voices.decode_name(line)
+        name = decode_name(line)
         if name is not None:
             name.encode()
             voices.name_fault("name", name)

@@ -15,6 +15,7 @@ import pytest
 
 from tenuto import strict_json
 from tenuto.api.body import framing_fault
+from tenuto.api.request_body import decode_name
 from tenuto.errors import TenutoError
 from tenuto.features.image import png
 from tenuto.features.recognition import recognise_chunk
@@ -96,7 +97,7 @@ WORST: dict[str, tuple[Parse, Callable[[int], Any], int, float]] = {
         MIB,
         1.5,
     ),
-    "a voice's name in percents": (voices.decode_name, lambda n: b"%E5%A3%B0" * (n // 9), MIB // 16, 0.2),
+    "a voice's name in percents": (decode_name, lambda n: b"%E5%A3%B0" * (n // 9), MIB // 16, 0.2),
     "a voice's name of marks": (
         lambda text: voices.name_fault("name", text),
         repeated("e\N{COMBINING ACUTE ACCENT}"),

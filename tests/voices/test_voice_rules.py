@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenuto.api.request_body import decode_name
 from tenuto.errors import InvalidRequest
 from tenuto.features.voices.rules import (
     check_recording,
-    decode_name,
     name_fault,
     parse_preference,
     parse_renaming,

@@ -16,14 +16,15 @@ from msgspec.structs import replace
 
 from servers.world import SPEECH, World
 from tenuto import config
+from tenuto.api.app import make_app
 from tenuto.api.service import Service
 from tenuto.db.database import Database, Row, Transaction
 from tenuto.features.studio import passwords, sessions
 from tenuto.features.studio import people_operations as people
-from tenuto.features.studio.app import make_app
+from tenuto.features.studio.app import StudioPart
 from tenuto.features.studio.invitations import give_opening
 from tenuto.features.studio.pages import Pages
-from tenuto.features.studio.studio import LoginThrottle, make_studio
+from tenuto.features.studio.studio import LoginThrottle
 from tenuto.ids import Ids
 from tenuto.job.queue import Claim
 from tenuto.kind import operations as catalog
@@ -54,18 +55,20 @@ class Studio:
         self.service.clock = self.clock
         self.service.ids = Ids(self.clock)
         self.service.submitting = replace(self.service.submitting, clock=self.clock, ids=self.service.ids)
-        self.edge = make_studio(self.settings)
+        part = self.service.part(StudioPart)
+        self.edge = part.studio
         self.edge.throttle = LoginThrottle(lambda: self.now_ms / 1000)
         self.world = World(database, folder, self.now_ms)
         self.world.ids = self.service.ids
-        self.app = make_app(self.service, self.edge, Pages(static or folder / "not-built", self.edge.base))
+        part.pages = Pages(static or folder / "not-built", self.edge.base)
+        self.app = make_app(self.service)
 
     def clock(self) -> int:
         return self.now_ms
 
     def pass_time(self, milliseconds: int) -> None:
         """Time goes on; what processes write down now and then is written down."""
-        self.edge.note_use(self.service)
+        self.service.note_use()
         self.now_ms += milliseconds
 
     def browser(self, **about: Any) -> "Browser":

@@ -4,6 +4,7 @@ import pytest
 
 from tenuto import errors
 from tenuto.api.errors import cause_of_503
+from tenuto.features.telemetry.api_metrics import ApiMetrics
 from web.browsers import Studio
 
 
@@ -44,7 +45,7 @@ def test_a_flood_for_a_model_that_is_away_is_not_the_services_fault(studio: Stud
     ]
     counted = {
         sample.labels["cause"]: sample.value
-        for metric in studio.service.metrics.registry.collect()
+        for metric in studio.service.part(ApiMetrics).registry.collect()
         for sample in metric.samples
         if sample.name == "tenuto_http_unavailable_total"
     }

@@ -6,6 +6,7 @@ from tenuto.api.limits import MAX_KEYS, Buckets
 from tenuto.errors import RateLimited
 from tenuto.features.studio import tries
 from tenuto.features.studio.tries import Counts
+from tenuto.features.telemetry.api_metrics import ApiMetrics
 from web.browsers import DAY_MS, PASSWORD, SECOND_MS, Browser, Studio, error
 from web.conftest import Open
 
@@ -181,7 +182,7 @@ def refused(studio: Studio) -> dict[str, float]:
     """What the metrics count of limits that were passed."""
     samples = [
         sample
-        for metric in studio.service.metrics.registry.collect()
+        for metric in studio.service.part(ApiMetrics).registry.collect()
         for sample in metric.samples
         if sample.name == "tenuto_refused_total" and sample.value
     ]

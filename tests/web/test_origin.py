@@ -217,10 +217,10 @@ def paths() -> Iterator[tuple[str, str]]:
     """Every method and path of the studio's edge, with ids that are nobody's."""
     kinds = {"job_id": "job", "key_id": "key", "account_id": "account", "artifact_id": "artifact"}
     kinds |= {"voice_id": "voice", "segment_id": "segment"}
-    table = api.routes_of(config.load({}))
+    routes = api.routes_of(config.load({})).items()
     tables = [
         *ROUTES.items(),
-        *(("/web" + path, handlers) for path, handlers in table.items() if path.startswith("/v1/")),
+        *(("/web" + path, handlers) for path, handlers in routes if path.startswith("/v1/")),
     ]
     for shape, handlers in tables:
         path = shape

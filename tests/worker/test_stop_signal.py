@@ -36,7 +36,7 @@ def test_a_signal_that_arrives_within_a_lock_ends_the_wait(code: str) -> None:
 
 SERVER_SIGNALLED_WITHIN_A_LOCK = """
 import signal, threading
-from tenuto.features.http_guard import server
+from tenuto.api import server
 wanted, stopped = threading.Event(), threading.Event()
 
 def on_stop():

@@ -45,6 +45,9 @@ class Feature(NamedTuple):
     the database is open."""
     stores: Mapping[str, str] = {}
     """By the scheme of an address: a function of settings and environment that opens the store there."""
+    announce: str = ""
+    """A function of the settings, the database, the address of the service and the time: lines for the person
+    at the terminal, once the service answers. Where several processes answer, none of them has a terminal."""
     commands: Mapping[str, Command] = {}
     """By their words, such as `admin audit`: commands of `tenuto`."""
     console: str = ""

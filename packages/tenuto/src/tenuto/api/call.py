@@ -232,6 +232,8 @@ def by_key(call: Call) -> AskCaller:
 
 Handler = Callable[[Call], Awaitable[Answer | None]]
 """Returns an answer, or None if it has sent one itself."""
+Routes = Mapping[str, Mapping[str, Handler]]
+"""What answers, by path and method."""
 
 
 class Endpoint:

@@ -16,7 +16,6 @@ from tenuto.api.uploads import check_quota
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest, TenutoError, Unavailable, UnsupportedMediaType
-from tenuto.features.voices.rules import decode_name
 from tenuto.file import inputs
 from tenuto.file.blob import BlobRecord
 from tenuto.file.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, Input
@@ -84,7 +83,7 @@ def _file_name(call: Call, faults: list[Fault]) -> str | None:
     values = call.header_values(NAME_HEADER.lower().encode())
     if not values:
         return None
-    name = decode_name(values[0]) if len(values) == 1 else None
+    name = request_body.decode_name(values[0]) if len(values) == 1 else None
     if name is not None and not _has_controls(name) and 1 <= len(name) <= MAX_NAME_CHARACTERS:
         return name
     message = (

@@ -13,6 +13,7 @@ from tenuto.kind.rules import MILLION_TOKENS, Model
 from tenuto.money.rules import cny
 
 SWITCHED_OFF = "switched off by the operator"
+NOT_RUN = "nothing in this service runs it"
 CREATED = 1_763_683_200
 """When the catalog began, in unix seconds: OpenAI's clients expect a time."""
 
@@ -32,8 +33,9 @@ def as_offered(service: Service, tx: Transaction, models: list[Model]) -> list[t
     """Each model at its current price, with None if it is callable, else the reason why it is not."""
     worked = [model.name for model in models if model.interface == "jobs"]
     reasons = catalog.reasons(tx, worked, away=service.presence.away)
-    # This process answers chats, so it knows their state itself.
-    reasons |= {model.name: service.chats.reason(model.name) for model in models if model.interface != "jobs"}
+    # All others run in this process, so it knows their state itself.
+    others = [model.name for model in models if model.interface != "jobs"]
+    reasons |= {name: service.reasons[name]() if name in service.reasons else NOT_RUN for name in others}
     return [
         (model, reasons[model.name] if is_on else SWITCHED_OFF) for model, is_on in catalog.as_set(tx, models)
     ]

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from tenuto import strict_json
 from tenuto.api.call import Call
@@ -30,6 +31,9 @@ MAX_CHAT_VALUES = 50_000
 T = TypeVar("T")
 _SHA256 = re.compile(rb"[0-9A-Fa-f]{64}\Z")
 _CHARSET = re.compile(rb';[ \t]*charset[ \t]*=[ \t]*"?([^"; \t]*)', re.IGNORECASE)
+# RFC 8187: a charset, an optional language, and the percent-encoded name.
+_EXTENDED = re.compile(rb"utf-8'[A-Za-z0-9-]*'([!#$&+.^_`|~A-Za-z0-9%-]*)\Z", re.IGNORECASE)
+_PERCENT = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})*\Z", re.DOTALL)
 _READ_AS_UTF8 = frozenset((b"utf-8", b"utf8", b"us-ascii", b"ascii"))
 _COMPRESSIONS = frozenset((b"gzip", b"x-gzip", b"compress", b"x-compress", b"deflate", b"br", b"zstd"))
 
@@ -111,3 +115,25 @@ def idempotency_key(call: Call, faults: list[Fault]) -> str | None:
     message = "the header may be given once: 1 to 255 printable ASCII characters, new for each new upload"
     faults.append(Fault(IDEMPOTENCY_HEADER, "invalid_idempotency_key", message))
     return None
+
+
+def decode_name(header: bytes) -> str | None:
+    """The name in a header; None if its bytes are not UTF-8.
+
+    Percent-decoded if every `%` is followed by two hex digits and the result is UTF-8, by itself or in
+    RFC 8187's form `UTF-8''NAME`; else as it stands.
+    """
+    extended = _EXTENDED.match(header)
+    for encoded in (extended[1] if extended else None, header):
+        if encoded is not None and _PERCENT.match(encoded):
+            name = _utf8(unquote_to_bytes(encoded))
+            if name is not None:
+                return name
+    return _utf8(header)
+
+
+def _utf8(content: bytes) -> str | None:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None

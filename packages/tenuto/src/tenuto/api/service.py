@@ -1,25 +1,22 @@
-"""What every route needs, built once by `bootstrap`: database, blobs, catalog, clock, limits, caches."""
+"""What every route needs, built once by `process.api`: database, blobs, catalog, clock, limits, caches."""
 
-import asyncio
-import secrets
+import os
 import threading
 import time
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 from msgspec import Struct, field
 
 from tenuto.account.caller import Caller
 from tenuto.api.limits import FairThreads, HttpLimits, Rates, Requests
 from tenuto.api.long_polling import LongPolls
+from tenuto.api.server import Asgi, Server, make_server
 from tenuto.api.uploads import Uploads
 from tenuto.config import Settings
-from tenuto.db.database import Database
-from tenuto.features.chat.chats import Chats
-from tenuto.features.events.live_events import LiveEvents
-from tenuto.features.renditions.scratch import Scratch
-from tenuto.features.telemetry.api_metrics import Metrics
+from tenuto.db.database import Database, Transaction
+from tenuto.errors import Unavailable
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
 from tenuto.job.read import Operation
@@ -29,8 +26,6 @@ from tenuto.kind.rules import Model
 
 MAX_JOBS = 4096
 MAX_ANSWER_BYTES = 8 * 1024
-RETRY_S = 60.0
-"""A client that missed its answer retries sooner than this: OpenAI's SDKs wait 8 s at most."""
 KEPT_S = 2.0
 """How long an answer is served from the cache."""
 
@@ -108,49 +103,52 @@ class LastUse:
             self._at_ms = taken | self._at_ms
 
 
-class OpenRequests:
-    """Requests to OpenAI's routes that this process knows of. Used in the event loop's thread only, except
-    `was_answered`."""
+class Metrics:
+    """What is counted of requests: nothing, unless a feature puts its own in this place."""
 
-    def __init__(self) -> None:
-        self.process = secrets.token_hex(8)
-        """Identifies this API process to the others."""
-        self.waiting: Counter[str] = Counter()
-        """How many requests wait for each job."""
-        self.tasks: set[asyncio.Task[None]] = set()
-        """Tasks that continue after their request has finished."""
-        self.left: dict[str, asyncio.Task[None]] = {}
-        """Jobs that a client has left and none has come back to, and the task that will cancel each."""
-        self._accepting: dict[str, list[asyncio.Future[None]]] = {}
-        self._answered: OrderedDict[str, float] = OrderedDict()
+    def request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
 
-    @asynccontextmanager
-    async def accepting(self, what: str, *, after_others: bool) -> AsyncIterator[None]:
-        """Surrounds the acceptance of a request; `after_others` first waits for earlier ones for `what`."""
-        earlier = list(self._accepting.get(what, ()))
-        accepted = asyncio.get_running_loop().create_future()
-        self._accepting.setdefault(what, []).append(accepted)
-        try:
-            if after_others and earlier:
-                await asyncio.wait(earlier)
-            yield
-        finally:
-            accepted.set_result(None)
-            self._accepting[what].remove(accepted)
-            if not self._accepting[what]:
-                del self._accepting[what]
+    def refused(self, limit: str) -> None:
+        """Count an exceeded limit, by its name."""
 
-    def note_answered(self, job_ids: Iterable[str]) -> None:
-        """Note that a client was sent these jobs' whole results, which may not have arrived."""
-        for job_id in job_ids:
-            self._answered[job_id] = time.monotonic()
-            if len(self._answered) > MAX_JOBS:
-                self._answered.popitem(last=False)
+    def unavailable(self, cause: str) -> None:
+        """Count an answer with status 503, by its cause."""
 
-    def was_answered(self, job_id: str) -> bool:
-        """Whether the job's whole result was sent so long ago that no retry can refer to it any more."""
-        answered_at = self._answered.get(job_id)
-        return answered_at is not None and time.monotonic() - answered_at > RETRY_S
+    def damaged(self) -> None:
+        """Count an artifact whose bytes are missing or wrong."""
+
+
+class Part:
+    """What a feature keeps in an API process, one for each `Service`."""
+
+    __slots__ = ()
+
+    def open(self, server: Server) -> None:
+        """Called once the server is bound, before it accepts; OperatorError ends the process."""
+
+    def start(self) -> None:
+        """Called in the event loop, before the first request."""
+
+    def stop(self) -> None:
+        """Called from any thread when the process begins to stop."""
+
+    async def end(self) -> None:
+        """Called in the event loop, after the last request."""
+
+    def close(self) -> None:
+        """Called at the end; it waits for no thread that is still in a transfer."""
+
+    def beyond(self, nothing: Asgi) -> Asgi:
+        """What answers the paths that are no routes; `nothing` answers with 404."""
+        return nothing
+
+    def around(self, app: Asgi) -> Asgi:
+        """The application as it is served."""
+        return app
+
+
+P = TypeVar("P", bound=Part)
 
 
 class Service(Struct):
@@ -160,7 +158,6 @@ class Service(Struct):
     database: Database
     blobs: BlobStore
     models: dict[str, Model]
-    chats: Chats
     ids: Ids
     clock: Clock
     rates: Rates
@@ -168,26 +165,59 @@ class Service(Struct):
     submitting: SubmitContext
     """What `submit` needs: the same database, blobs, models, ids, clock and presence as here."""
     long_polls: LongPolls
-    live_events: LiveEvents
-    metrics: Metrics
     http: HttpLimits
     uploads: Uploads
     readers: FairThreads
     """Threads that read blobs; one account gets at most half of them."""
     reports: FairThreads
     """Threads for reads of many rows, such as an account's usage or ledger; one at a time per account."""
-    renderers: FairThreads
-    """Threads that make renditions; one at a time per account."""
-    decoders: FairThreads
-    """Threads that wait for child processes decoding audio; one at a time per account."""
     parsers: FairThreads
     """Threads that parse large JSON bodies; one at a time per account."""
-    scratch: Scratch
-    """Files made for one request, kept while they are sent."""
     presence: Presence
-    """Which workers are away; `bootstrap` makes it observe them."""
+    """Which workers are away; `process.api` makes it observe them."""
     needs_worker: bool
     """Whether readiness requires a registered worker (`serve`), or only the database (`api`)."""
+    owner: int
+    """The process that ends the service by ending: this one, or the `serve` of several."""
     final_jobs: FinalJobCache = field(default_factory=FinalJobCache)
     used_keys: LastUse = field(default_factory=LastUse)
-    openai: OpenRequests = field(default_factory=OpenRequests)
+    last_uses: list[tuple[LastUse, Callable[[Transaction, dict[str, int]], None]]] = field(
+        default_factory=list
+    )
+    """What is stored now and then, and how."""
+    reasons: dict[str, Callable[[], str | None]] = field(default_factory=dict)
+    """For each model that this process runs itself: why it is not callable now, or None."""
+    metrics: Metrics = field(default_factory=Metrics)
+    metrics_port: int = 0
+    """Where one of several API processes answers `/metrics` on the loopback; 0: nowhere."""
+    make_server: Callable[..., Server] = make_server
+    """As in `api.server`."""
+    parts: dict[type[Part], Part] = field(default_factory=dict)
+    app: Asgi | None = None
+    """The application, without what stands around it."""
+
+    @property
+    def is_sibling(self) -> bool:
+        """Whether this is one of several API processes."""
+        return self.owner != os.getpid()
+
+    def part(self, kind: type[P]) -> P:
+        """What a feature keeps here, by its class."""
+        return cast(P, self.parts[kind])
+
+    def note_use(self) -> None:
+        """Store when keys and sessions were last used. Unavailable: the next call tries again."""
+        taken = [(use, use.take(), store) for use, store in self.last_uses]
+
+        def note(tx: Transaction) -> None:
+            for _, noted, store in taken:
+                store(tx, noted)
+
+        if not any(noted for _, noted, _ in taken):
+            return
+        try:
+            self.database.write(note)
+        except Unavailable:
+            for use, noted, _ in taken:
+                use.put_back(noted)
+            raise

@@ -3,7 +3,6 @@
 import os
 import shlex
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -15,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from tenuto.addresses import networks
+from tenuto.account import operations as accounts
 from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.errors import Unavailable
+from tenuto.feature import features
 from tenuto.host.registry import engines_of
 from tenuto.ids import Ids
 from tenuto.kind import operations as workers
@@ -26,7 +26,7 @@ from tenuto.kind import rules as catalog
 from tenuto.kind.presence import AWAY_S, OBSERVE_S, Presence
 from tenuto.process import local_services
 from tenuto.process.copies import begin
-from tenuto.process.opening import MIGRATIONS_PATIENCE_S, install_voices, is_first_run, open_records
+from tenuto.process.opening import MIGRATIONS_PATIENCE_S, is_first_run, open_records
 from tenuto.process.runtime import (
     CLOSE_S,
     Say,
@@ -43,9 +43,6 @@ from tenuto.process.store_watch import StoreWatch, open_beside
 if TYPE_CHECKING:
     from tenuto.api.limits import HttpLimits
     from tenuto.api.service import Service
-    from tenuto.features.chat.chats import Chats
-    from tenuto.features.http_guard.server import Server
-    from tenuto.features.studio.studio import Studio
     from tenuto.worker.child import Child
     from tenuto.worker.locks import FolderLock
 
@@ -53,8 +50,6 @@ BLOB_READERS = 8
 # One at a time per account, so that no account's reports hold up another's.
 REPORT_READERS = 2
 PARSERS = 2
-RENDERERS = 2
-DECODERS = 2
 FLUSH_S = 30.0
 NO_ENGINES = (
     "No engine is installed, so there is no model: pip install 'tenuto[cpu]' brings those for a processor."
@@ -89,17 +84,13 @@ def serve_api(
 ) -> None:
     """The same, with the worker and the lock of a `serve`, if there are any, or as one of its API
     processes."""
-    from tenuto.api import health
-    from tenuto.features.http_guard import server
-    from tenuto.features.studio.studio import make_studio
-    from tenuto.features.telemetry import api_metrics as metrics
+    from tenuto.api import server
+    from tenuto.api.app import make_app
     from tenuto.process.waiting import answering
 
     def on_ready(addresses: list[Any]) -> None:
-        # Not a daemon: Python would kill it at exit, which aborts the process if the thread is in C++ code.
-        threading.Thread(target=_load_libraries, args=(ends,), name="libraries").start()
         if sibling is not None:
-            sibling.on_ready(metrics_port)
+            sibling.on_ready(service.metrics_port)
         else:
             announce(settings, database, address_of(addresses), say, lock)
 
@@ -111,8 +102,8 @@ def serve_api(
             end_s += child.stop_s
         end_within(end_s)
         service.long_polls.stop()
-        service.live_events.stop()
-        service.chats.stop()
+        for part in service.parts.values():
+            part.stop()
 
     database = open_records(
         settings,
@@ -121,80 +112,67 @@ def serve_api(
     )
     observe(settings, "api")
     is_serve = child is not None or sibling is not None
-    service = build_service(settings, database, needs_worker=is_serve)
     # A fault that ends one of several API processes for good ends the whole service.
-    ends = os.getpid() if sibling is None else sibling.parent
-    store_watch = StoreWatch(settings, database, service.blobs, ends)
+    owner = os.getpid() if sibling is None else sibling.parent
+    service = build_service(settings, database, needs_worker=is_serve, owner=owner)
+    store_watch = StoreWatch(settings, database, service.blobs, owner)
     begin(database)
     store_watch.await_store()
-    install_voices(database, service.blobs)
-    studio = make_studio(settings)
     stopping = threading.Event()
     _observe_once(service)
     try:
-        http = _make_server(service, studio, on_ready, None if sibling is None else sibling.listening)
-        threading.Thread(target=_flush_use, args=(service, studio, stopping), daemon=True).start()
+        fd = None if sibling is None else sibling.listening
+        http = service.make_server(service, make_app(service), fd=fd, on_ready=on_ready)
+        threading.Thread(target=_flush_use, args=(service, stopping), daemon=True).start()
         threading.Thread(target=_observe_workers, args=(service, stopping), daemon=True).start()
         store_watch.start()
-        probes = health.probes(service, swept_at=lambda: http.swept_at, is_stopping=lambda: http.should_exit)
-        metrics_port = metrics.expose(service, probes, is_sibling=sibling is not None)
+        for part in service.parts.values():
+            part.open(http)
         server.run(http, stop_signals(), on_stop=on_stop)
     finally:
         stopping.set()
         store_watch.stop()
-        _close(service, studio)
+        _close(service)
 
 
-def build_service(settings: Settings, database: Database, *, needs_worker: bool) -> "Service":
-    """Build the parts of an API process."""
+def build_service(
+    settings: Settings, database: Database, *, needs_worker: bool, owner: int | None = None
+) -> "Service":
+    """Build what an API process consists of."""
     from tenuto.api.limits import FairThreads, Rates, Requests
     from tenuto.api.long_polling import LongPolls
     from tenuto.api.service import Service
     from tenuto.api.uploads import Uploads
-    from tenuto.features.events.live_events import LiveEvents
-    from tenuto.features.renditions.scratch import Scratch
-    from tenuto.features.telemetry.api_metrics import Metrics
     from tenuto.job.submit import SubmitContext
 
     ids, models, blobs = Ids(clock), catalog.models(settings), open_beside(settings, database)
     presence = Presence(away_s=max(AWAY_S, 3 * settings.heartbeat_s))
-    return Service(
+    service = Service(
         settings=settings,
         database=database,
         blobs=blobs,
         models=models,
-        chats=_make_chats(settings, database, models, ids),
         ids=ids,
         clock=clock,
         rates=Rates(settings.requests_per_second),
         requests=Requests(settings.requests_at_once, settings.connections),
         submitting=SubmitContext(database, blobs, models, ids, clock, presence, settings.queued_jobs),
         long_polls=LongPolls(database),
-        live_events=LiveEvents(database),
-        metrics=Metrics(),
         http=_http_limits(settings),
         uploads=Uploads(settings.uploads),
         presence=presence,
         readers=FairThreads(BLOB_READERS, BLOB_READERS // 2, "blob-reader"),
         reports=FairThreads(REPORT_READERS, 1, "report"),
-        renderers=FairThreads(RENDERERS, 1, "renderer"),
-        decoders=FairThreads(DECODERS, 1, "decoder"),
         parsers=FairThreads(PARSERS, 1, "parser"),
-        scratch=Scratch(settings.folder, settings.scratch_mib << 20),
         needs_worker=needs_worker,
+        owner=owner or os.getpid(),
     )
-
-
-def _make_chats(
-    settings: Settings, database: Database, models: dict[str, catalog.Model], ids: Ids
-) -> "Chats":
-    from tenuto.features.chat.calls import Calls
-    from tenuto.features.chat.chats import Chats
-    from tenuto.features.chat.gathered import engines
-    from tenuto.features.chat.meter import Meter
-
-    calls = Calls(database, ids, clock, Meter(database, ids, clock))
-    return Chats(engines(models, settings), models, settings, calls)
+    service.last_uses.append((service.used_keys, accounts.note_use))
+    for feature in features().values():
+        if feature.serving:
+            part = feature.part(feature.serving)(service)
+            service.parts[type(part)] = part
+    return service
 
 
 def _http_limits(settings: Settings) -> "HttpLimits":
@@ -209,50 +187,17 @@ def _http_limits(settings: Settings) -> "HttpLimits":
     )
 
 
-def _make_server(
-    service: "Service", studio: "Studio", on_ready: Callable[[list[Any]], None], fd: int | None
-) -> "Server":
-    from tenuto.features.http_guard import server
-    from tenuto.features.studio.app import make_app
-
-    return server.make_server(
-        make_app(service, studio),
-        request_id=lambda: service.ids.new("req"),
-        host=service.settings.host,
-        port=service.settings.port,
-        fd=fd,
-        limits=service.http,
-        on_refusal=service.metrics.refused,
-        on_ready=on_ready,
-        proxies=networks(service.settings.trusted_proxies),
-    )
-
-
-def _flush_use(service: "Service", studio: "Studio", stopping: threading.Event) -> None:
+def _flush_use(service: "Service", stopping: threading.Event) -> None:
     from tenuto.logs import log_failure
 
     while not stopping.wait(FLUSH_S):
         try:
-            studio.note_use(service)
+            service.note_use()
         except Unavailable as error:
             log().warning("key_use.not_written", reason=error.message)
         except Exception as error:
             # Retried whatever the error: sessions whose use is not recorded would end early.
             log_failure(log(), "key_use.failed", error)
-
-
-def _load_libraries(ends: int) -> None:
-    """Import the libraries that renditions use; a rendition requested meanwhile waits for the import.
-
-    If it fails, process `ends` stops, to be restarted: a failed import of numpy cannot be retried.
-    """
-    from tenuto.features.renditions.renditions import load_libraries
-
-    try:
-        load_libraries()
-    except Exception as error:
-        log().error("libraries.not_loaded", reason=str(error))
-        os.kill(ends, signal.SIGTERM)
 
 
 def _observe_workers(service: "Service", stopping: threading.Event) -> None:
@@ -275,13 +220,13 @@ def _observe_once(service: "Service") -> None:
         log_failure(log(), "workers.not_observed", error)
 
 
-def _close(service: "Service", studio: "Studio") -> None:
+def _close(service: "Service") -> None:
     """Close all parts, the database last, without waiting for threads that are still in a transfer."""
     from tenuto.logs import tell
 
-    studio.hashing.close()
-    studio.pull.stop()
-    for threads in (service.readers, service.reports, service.parsers, service.renderers, service.decoders):
+    for part in service.parts.values():
+        part.close()
+    for threads in (service.readers, service.reports, service.parsers):
         threads.close()
     service.uploads.threads.shutdown(wait=False)
     tell("process.stopping")
@@ -293,7 +238,6 @@ def announce(
 ) -> None:
     """Print at the terminal where the service answers, and the next step on a first run; with the lock of a
     `serve`, also note the address for commands. A full disk prevents neither the start nor the rest."""
-    from tenuto.features.studio import invitations
     from tenuto.worker.locks import SERVE_LOCK
 
     if lock is not None:
@@ -306,17 +250,18 @@ def announce(
     if sys.stdout.isatty():
         _tell_models(settings, say)
     try:
-        link = invitations.set_up_link(settings, database, address, now_ms=clock())
+        lines = [
+            line
+            for feature in features().values()
+            if feature.announce
+            for line in feature.part(feature.announce)(settings, database, address, now_ms=clock())
+        ]
         is_new = is_first_run(database)
     except Unavailable as error:
         log().warning("output.not_written", reason=error.message)
         return
-    if link is not None:
-        say(
-            "To set up the studio, open this link; it creates the operator account, works once,"
-            " and expires in 24 hours:"
-        )
-        say(f"  {link}")
+    for line in lines:
+        say(line)
     if is_new:
         if settings.database.startswith("sqlite:"):
             say(f'To try it, in another terminal: {_command()} say "Hello"')

@@ -1,4 +1,4 @@
-"""Opens the data folder, the database and the store of bytes, and installs the built-in voices in both."""
+"""Opens the data folder, the database and the store of bytes."""
 
 import os
 import shlex
@@ -8,20 +8,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from tenuto import failpoints
 from tenuto.account import operations as accounts
 from tenuto.config import Settings
 from tenuto.db.connection_errors import describe, remedy
 from tenuto.db.database import Database
 from tenuto.db.migrations import later, migrate, pending, shipped, wait_for_migrations
-from tenuto.errors import OperatorError, StorageFailed, Unavailable
+from tenuto.errors import OperatorError, Unavailable
 from tenuto.file.blob import BlobStore
 from tenuto.file.opening import open_store
-from tenuto.file.reasons import reason
-from tenuto.ids import Ids
 from tenuto.process.copies import Waiting, open_compared
 from tenuto.process.local_services import live_services
-from tenuto.process.runtime import clock, log
+from tenuto.process.runtime import log
 
 MIGRATIONS_PATIENCE_S = 300.0
 """How long a process waits for `tenuto admin migrate` before it exits; its supervisor restarts it."""
@@ -115,23 +112,6 @@ def database_unreachable(error: Unavailable) -> OperatorError:
 def open_blobs(settings: Settings) -> BlobStore:
     """The store of bytes, in the data folder or a bucket."""
     return open_store(settings, os.environ)
-
-
-def install_voices(database: Database, blobs: BlobStore) -> None:
-    """Install the built-in voices that are missing: bytes first, then the rows."""
-    from tenuto.features.voices import builtin
-
-    voices = builtin.built_in_voices()
-    lacking = database.read(lambda tx: builtin.missing(tx, voices))
-    ids = Ids(clock)
-    try:
-        recordings = {voice.voice_id: blobs.write(ids.new("blob"), voice.content()) for voice in lacking}
-    except StorageFailed as error:
-        why = reason(error.__cause__ or error)
-        raise OperatorError(f"the store of bytes {why}; fix that, or correct its settings") from error
-    failpoints.hit("install.after_bytes")
-    now_ms = clock()
-    database.write(lambda tx: builtin.install(tx, voices, recordings, now_ms=now_ms))
 
 
 def is_first_run(database: Database) -> bool:

@@ -70,7 +70,7 @@ def run_serve(settings: Settings, worker: Child, say: Say) -> None:
 def _may_serve(settings: Settings) -> FolderLock:
     """Bring folder, database and weights up to date; returns the folder's lock. Whatever prevents a start is
     raised here, and so reported once instead of repeatedly by each child."""
-    from tenuto.features.http_guard.server import check_address
+    from tenuto.api.server import check_address
     from tenuto.process.waiting import answering
 
     # Raises for a faulty table of a model or a missing key, for example.
@@ -107,7 +107,7 @@ class _Siblings:
     """The API processes of one `serve`."""
 
     def __init__(self, settings: Settings, processes: int, worker: Child) -> None:
-        from tenuto.features.http_guard.server import listen
+        from tenuto.api.server import listen
 
         self._settings, self._worker = settings, worker
         self._sockets = listen(settings.host, settings.port)

@@ -4,15 +4,18 @@ It knows neither HTTP nor how an engine answers.
 """
 
 import asyncio
+import os
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tenuto.account.caller import Caller
+from tenuto.api.service import Part, Service
 from tenuto.config import Settings
 from tenuto.errors import AnswerCutOff, ModelUnavailable, RateLimited, TenutoError
 from tenuto.features.chat.answers import (
@@ -32,6 +35,7 @@ from tenuto.features.chat.body import ChatRequest
 from tenuto.features.chat.calls import Calls, ModelCall
 from tenuto.features.chat.embedded import EmbeddedChat, EmbeddedVectors
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
+from tenuto.features.chat.meter import Meter
 from tenuto.features.chat.runs import Run, Runs
 from tenuto.kind.kinds import EMBEDDING
 from tenuto.kind.rules import Model
@@ -83,7 +87,7 @@ class Engines(Struct, frozen=True):
     embedders: dict[str, EmbeddingEngine] = field(default_factory=dict)
 
 
-class Chats:
+class Chats(Part):
     """Engines by model, each with its slots."""
 
     def __init__(
@@ -112,7 +116,7 @@ class Chats:
         """The service stops: calls that it cuts off from now on cost nothing. From any thread."""
         self._runs.is_stopping = True
 
-    async def close(self) -> None:
+    async def end(self) -> None:
         """Finish all calls and writes and close the engines; in the event loop, after the last request."""
         await self._runs.close()
         await self._calls.close()
@@ -371,3 +375,14 @@ def make_engines(models: Mapping[str, Model], settings: Settings, environment: M
 
             engines.chats[name] = UpstreamChat(name, model.upstream, key, timeout_s=settings.chat_timeout_s)
     return engines
+
+
+def serving(service: Service) -> Chats:
+    """The chat and embedding models of an API process. OperatorError as in `make_engines`."""
+    database, ids, clock = service.database, service.ids, service.clock
+    calls = Calls(database, ids, clock, Meter(database, ids, clock))
+    engines = make_engines(service.models, service.settings, os.environ)
+    chats = Chats(engines, service.models, service.settings, calls)
+    for name in (*engines.chats, *engines.embedders):
+        service.reasons[name] = partial(chats.reason, name)
+    return chats

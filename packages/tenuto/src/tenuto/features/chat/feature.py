@@ -8,4 +8,6 @@ FEATURE = Feature(
     entries=".catalog:catalog_entries",
     starting=".left_calls:release_left",
     duties=".duties:duties",
+    routes=".routes:routes",
+    serving=".chats:serving",
 )

@@ -11,16 +11,17 @@ import msgspec
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers, json_answer
 from tenuto.api.body import ClientGone
-from tenuto.api.call import Call
+from tenuto.api.call import Call, Routes
 from tenuto.api.errors import error_body, status_of
 from tenuto.api.request_body import MAX_CHAT_VALUES, idempotency_key, read_checked
 from tenuto.api.service import Service
-from tenuto.config import CHAT_FEATURES
+from tenuto.config import CHAT_FEATURES, Settings
 from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, ModelUnavailable
 from tenuto.features.chat import body as chat
 from tenuto.features.chat.answers import Completion, Piece, Usage
 from tenuto.features.chat.body import ChatRequest
 from tenuto.features.chat.catalog import taken_by
+from tenuto.features.chat.chats import Chats
 from tenuto.kind import operations as catalog
 from tenuto.logs import get_logger
 from tenuto.money.rules import cny
@@ -48,9 +49,9 @@ async def create(call: Call) -> Answer | None:
         "model": request.model,
     }
     if not request.stream:
-        completion = await answered_while_there(call, service.chats.complete(caller, request, key))
+        completion = await answered_while_there(call, service.part(Chats).complete(caller, request, key))
         return json_answer(200, about | _answer(completion), *charged_header(completion.charged_micros))
-    async with aclosing(service.chats.stream(caller, request, key)) as pieces:
+    async with aclosing(service.part(Chats).stream(caller, request, key)) as pieces:
         await _stream(call, request, about, pieces)
     return None
 
@@ -276,3 +277,8 @@ def _usage(usage: Usage) -> dict[str, int]:
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
+
+
+def routes(settings: Settings) -> Routes:
+    """The route of chats."""
+    return {"/v1/chat/completions": {"POST": create}}

@@ -5,4 +5,6 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="events",
     needs=("backup", "chat"),
+    routes=".routes:routes",
+    serving=".live_events:serving",
 )

@@ -14,6 +14,7 @@ from contextlib import suppress
 from msgspec import Struct, field
 
 from tenuto.api.long_polling import Watch
+from tenuto.api.service import Part, Service
 from tenuto.db.database import Database
 from tenuto.errors import RateLimited, Unavailable
 from tenuto.features.events import feed
@@ -58,7 +59,7 @@ class Stream(Struct, eq=False):
         return True
 
 
-class LiveEvents:
+class LiveEvents(Part):
     """The event streams of this process, and the thread that reads events for them."""
 
     def __init__(self, database: Database) -> None:
@@ -160,3 +161,8 @@ class LiveEvents:
         for stream in woken:
             stream.wake()
         return len(events) == feed.PAGE
+
+
+def serving(service: Service) -> LiveEvents:
+    """The event streams of an API process."""
+    return LiveEvents(service.database)

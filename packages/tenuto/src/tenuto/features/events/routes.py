@@ -14,13 +14,14 @@ from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_list
 from tenuto.api.body import ClientGone
-from tenuto.api.call import Call
+from tenuto.api.call import Call, Routes
+from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError
 from tenuto.features.chat.routes import begin_events, client_gone
 from tenuto.features.events import feed
 from tenuto.features.events.feed import EventInOrder, Position
-from tenuto.features.events.live_events import Stream
+from tenuto.features.events.live_events import LiveEvents, Stream
 from tenuto.file import pairing
 from tenuto.ids import is_id
 from tenuto.job import read
@@ -52,7 +53,7 @@ async def of_job(call: Call) -> Answer | None:
     seen = _sequence(call, len(events))
     if events and events[-1].sequence <= seen and EVENTS[events[-1].type] in FINAL:
         return Answer(204, b"")  # After that, a browser does not reconnect.
-    stream = call.service.live_events.enter(_caller(call).account_id, job_id, end)
+    stream = call.service.part(LiveEvents).enter(_caller(call).account_id, job_id, end)
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         last = seen
@@ -82,7 +83,7 @@ async def of_account(call: Call) -> Answer | None:
         return await _page(call)
     end, origin, seen = await call.read(lambda tx, who: _reader(call, tx))
     account_id = _caller(call).account_id
-    stream = call.service.live_events.enter(account_id, None, end)
+    stream = call.service.part(LiveEvents).enter(account_id, None, end)
 
     async def chunks() -> AsyncGenerator[bytes, None]:
         mark, is_over = seen or stream.since, False
@@ -138,7 +139,7 @@ async def _next(call: Call, stream: Stream) -> tuple[list[EventInOrder], Positio
     """New events, or none if it is time for a heartbeat."""
     await stream.woken.wait()
     stream.woken.clear()
-    return call.service.live_events.take(stream)
+    return call.service.part(LiveEvents).take(stream)
 
 
 async def _send(call: Call, stream: Stream, chunks: AsyncGenerator[bytes, None]) -> None:
@@ -163,7 +164,7 @@ async def _send(call: Call, stream: Stream, chunks: AsyncGenerator[bytes, None])
         pass  # The key was revoked, or the database is away: a client that reconnects gets the usual answer.
     finally:
         gone.cancel()
-        call.service.live_events.leave(stream)
+        call.service.part(LiveEvents).leave(stream)
         if not call.is_gone():
             await call.send({"type": "http.response.body", "body": b""})
 
@@ -241,3 +242,8 @@ def _is_number(text: str, digits: int) -> bool:
 def _caller(call: Call) -> Caller:
     assert call.caller is not None, "whoever read something is known"
     return call.caller
+
+
+def routes(settings: Settings) -> Routes:
+    """The streams of events."""
+    return {"/v1/jobs/{job_id}/events": {"GET": of_job}, "/v1/events": {"GET": of_account}}

@@ -4,4 +4,5 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="http_guard",
+    serving=".server:serving",
 )

@@ -5,4 +5,6 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="mcp",
     needs=("chat", "openai"),
+    routes=".routes:routes",
+    serving=".routes:serving",
 )

@@ -9,7 +9,7 @@ import ipaddress
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,10 +21,11 @@ from tenuto.account.caller import Caller
 from tenuto.addresses import NONE
 from tenuto.api import cors
 from tenuto.api.answers import Answer, json_answer
-from tenuto.api.call import Call
+from tenuto.api.call import Call, Routes
 from tenuto.api.errors import error_body, status_of
 from tenuto.api.request_body import MAX_VALUES, beside_large
-from tenuto.api.service import Service
+from tenuto.api.service import Part, Service
+from tenuto.config import Settings
 from tenuto.errors import Forbidden, InvalidRequest, RateLimited, TenutoError
 from tenuto.features.chat.routes import answered_while_there
 from tenuto.features.openai.recordings import Unreadable, decode, decoded_if_admitted, scratch_file
@@ -41,14 +42,11 @@ MOST_CALLS = 8
 PARSE_ERROR = -32700
 """JSON-RPC's code for a body that cannot be parsed."""
 
-Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
-
-class Tools:
+class Tools(Part):
     """The endpoint `/mcp`."""
 
-    def __init__(self, service: Service, app: Asgi) -> None:
-        """`app` answers the requests that the tools make."""
+    def __init__(self, service: Service) -> None:
         from tenuto_mcp.hosted import answer, refused
 
         # These libraries log each request, and their warnings quote the client.
@@ -56,7 +54,6 @@ class Tools:
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._answer = answer
         self._refused = refused
-        self._app = app
         self._origins = cors.origins(service.settings.cors_origins)
         self._calls: Counter[str] = Counter()
 
@@ -94,7 +91,7 @@ class Tools:
         key = call.header_values(b"authorization")[0][7:].strip().decode("ascii")
         recordings, address = Recordings(call, self._refused), _address(call)
         await self._answer(
-            call.scope, body, send, app=self._app, api_key=key, address=address, recordings=recordings
+            call.scope, body, send, app=call.service.app, api_key=key, address=address, recordings=recordings
         )
         return None if is_stream else answer
 
@@ -210,3 +207,18 @@ def _address(call: Call) -> str:
     settings = call.service.settings
     host = (call.header(b"host") or b"").decode("latin-1")
     return (f"http://{host}" if settings.public_url == NONE else settings.public_url) + settings.base()
+
+
+def serving(service: Service) -> Part:
+    """The endpoint, unless the settings turn it off: then its libraries need not be there."""
+    return Tools(service) if service.settings.mcp == "on" else Part()
+
+
+def routes(settings: Settings) -> Routes:
+    """The route of tools, unless the settings turn it off."""
+    return {PATH: {"POST": call_tool}} if settings.mcp == "on" else {}
+
+
+async def call_tool(call: Call) -> Answer | None:
+    """POST /mcp."""
+    return await call.service.part(Tools).call(call)

@@ -9,6 +9,7 @@ from tenuto.api.call import Call
 from tenuto.api.request_body import read_json
 from tenuto.api.service import Service
 from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed
+from tenuto.features.chat.chats import Chats
 from tenuto.features.chat.embeddings_body import FIELDS, EmbeddingRequest, check
 from tenuto.features.chat.routes import answered_while_there, charged_header, refuse_switched_off, request_key
 from tenuto.features.openai.jobs import ignored_header, lenient
@@ -29,7 +30,7 @@ async def create(call: Call) -> Answer | None:
     key = request_key(call)
     await refuse_switched_off(call, request.model)
     with quota_errors():
-        made = await answered_while_there(call, call.service.chats.embed(caller, request, key))
+        made = await answered_while_there(call, call.service.part(Chats).embed(caller, request, key))
     data = [
         {"object": "embedding", "index": index, "embedding": vector}
         for index, vector in enumerate(made.vectors)

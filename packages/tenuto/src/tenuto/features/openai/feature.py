@@ -5,4 +5,6 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="openai",
     needs=("chat", "decoding", "recognition", "renditions", "voices"),
+    routes=".routes:routes",
+    serving=".requests:serving",
 )

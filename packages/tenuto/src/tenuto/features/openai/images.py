@@ -31,6 +31,7 @@ from tenuto.features.openai.jobs import (
     wait_end,
 )
 from tenuto.features.openai.names import model_for
+from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.renditions.renditions import IMAGE_FORMS, PNG, ImageForm, NotRenderable, write_image
 from tenuto.features.renditions.routes import scratch_file, send_file
 from tenuto.file.blob import BlobReader, BlobStore
@@ -185,7 +186,7 @@ async def _send(
     except NotRenderable as error:
         raise ArtifactUnavailable from error
     if not call.is_gone():
-        call.service.openai.note_answered(submitted.job_ids)
+        call.service.part(OpenRequests).note_answered(submitted.job_ids)
 
 
 class _Album(Struct, frozen=True):

@@ -24,6 +24,7 @@ from tenuto.api.service import Service
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError
 from tenuto.features.openai.keys import find_earlier, has_left, request_key
+from tenuto.features.openai.requests import OpenRequests
 from tenuto.file import operations as artifacts
 from tenuto.file.operations import Opened
 from tenuto.job import lifecycle, read
@@ -132,7 +133,7 @@ def not_succeeded(call: Call, operations: Sequence[Operation]) -> Answer | None:
     if bad is None:
         return None
     if bad.is_final() and not call.is_gone():
-        call.service.openai.note_answered([each.id for each in operations])
+        call.service.part(OpenRequests).note_answered([each.id for each in operations])
     status, error, headers = _refusal(bad)
     headers.append((b"x-service-job", ", ".join(each.id for each in operations).encode()))
     return Answer(status, error_body(error, call.request_id, status), headers)
@@ -211,7 +212,7 @@ async def _until_final(call: Call, job_id: str, end: float) -> Operation:
 @asynccontextmanager
 async def waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
     """Surrounds a client's wait for its jobs; if it leaves and sent no key, they are cancelled later."""
-    requests = call.service.openai
+    requests = call.service.part(OpenRequests)
     requests.waiting.update(submitted.job_ids)
     for job_id in submitted.job_ids:
         requests.left.pop(job_id, None)
@@ -237,7 +238,7 @@ async def waiting(call: Call, submitted: Submitted) -> AsyncIterator[None]:
 
 async def _take_over(service: Service, caller: Caller, job_ids: Sequence[str]) -> None:
     """Record for other API processes that this one waits for the jobs; else they might cancel them."""
-    waiter = service.openai.process
+    waiter = service.part(OpenRequests).process
     try:
         await service.database.write_async(
             lambda tx: lifecycle.take_over(tx, job_ids, waiter=waiter), account_id=caller.account_id
@@ -249,7 +250,7 @@ async def _take_over(service: Service, caller: Caller, job_ids: Sequence[str]) -
 async def _abandon(service: Service, caller: Caller, job_ids: Sequence[str]) -> None:
     """After a while, cancel what is still queued, unless a client has come back to it since."""
     await asyncio.sleep(ABANDON_S)
-    requests = service.openai
+    requests = service.part(OpenRequests)
     for job_id in job_ids:
         if requests.left.get(job_id) is asyncio.current_task():
             del requests.left[job_id]
@@ -261,7 +262,7 @@ async def _cancel_queued(service: Service, caller: Caller, job_id: str) -> None:
     """Cancel a job that nobody waits for, unless it has started; a failure is only logged."""
 
     def cancel(tx: Transaction) -> bool:
-        waiter, now_ms = service.openai.process, service.clock()
+        waiter, now_ms = service.part(OpenRequests).process, service.clock()
         return lifecycle.cancel_abandoned(
             tx, service.ids, caller, job_id=job_id, waiter=waiter, now_ms=now_ms
         )

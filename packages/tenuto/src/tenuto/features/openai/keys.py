@@ -13,11 +13,13 @@ from typing import Any
 from msgspec import Struct
 
 from tenuto import strict_json
-from tenuto.api import request_body, service
+from tenuto.api import request_body
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import InsufficientBalance, InvalidRequest
+from tenuto.features.openai import requests as openai
+from tenuto.features.openai.requests import OpenRequests
 from tenuto.job import read
 from tenuto.job.rows import NewestKey
 from tenuto.job.states import CANCELLED
@@ -113,7 +115,8 @@ def quota_errors() -> Iterator[None]:
 async def _own(call: Call, route: str, sent: Any) -> AsyncIterator[RequestKey]:
     assert call.caller is not None, "requests are authenticated first"
     stem, is_retry = _stem(route, sent), _is_declared_retry(call)
-    async with call.service.openai.accepting(f"{call.caller.key_id} {stem}", after_others=is_retry):
+    requests = call.service.part(OpenRequests)
+    async with requests.accepting(f"{call.caller.key_id} {stem}", after_others=is_retry):
         tries = _Tries(call, stem, is_retry=is_retry)
         # Looked up here too, so that nothing is decoded for a job that exists already.
         before = await call.service.database.read_async(tries.find) if is_retry else None
@@ -157,7 +160,7 @@ class _Tries:
         self._caller = call.caller
         self._stem = stem
         self._is_retry = is_retry
-        self._was_answered = call.service.openai.was_answered
+        self._was_answered = call.service.part(OpenRequests).was_answered
         self._now_ms = call.service.clock()
         waited_ms = int((time.perf_counter() - call.began_s) * 1000)
         self._since_ms = self._now_ms - (JOIN_MS if is_retry else waited_ms + CLOCKS_MS)
@@ -183,7 +186,7 @@ class _Tries:
         """Whether the job was cancelled so long ago that no client can be waiting for it."""
         job = read.get(tx, account_id=self._caller.account_id, job_id=job_id)
         finished_ms = (job.finished_at or 0) * 1000
-        return job.state == CANCELLED and self._now_ms - finished_ms > service.RETRY_S * 1000
+        return job.state == CANCELLED and self._now_ms - finished_ms > openai.RETRY_S * 1000
 
     def _moment(self, bound: NewestKey) -> str:
         return bound.idempotency_key.removeprefix(self._stem).removeprefix(_RETRIED)[:13]

@@ -45,6 +45,7 @@ from tenuto.errors import (
 from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable
 from tenuto.features.openai.jobs import Submitted
 from tenuto.features.openai.keys import find_earlier, has_left, request_key
+from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.recognition.sound_files import to_flac
 from tenuto.features.renditions import ffmpeg
 from tenuto.file import inputs
@@ -187,7 +188,7 @@ async def decoded_if_admitted(call: Call, request: Request, decoding: Callable[[
         return decoding()
 
     await service.database.read_async(admit)
-    return await call.beside(service.decoders, in_turn)
+    return await call.beside(service.part(OpenRequests).decoders, in_turn)
 
 
 def _store(

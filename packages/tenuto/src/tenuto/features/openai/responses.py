@@ -20,6 +20,7 @@ from tenuto.api.service import Service
 from tenuto.errors import Fault
 from tenuto.features.chat.answers import Choice, Piece, Usage
 from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chats import Chats
 from tenuto.features.chat.routes import (
     EventHead,
     answered_while_there,
@@ -78,11 +79,11 @@ async def create(call: Call) -> Answer | None:
     headers = ignored_header(sent.ignored)
     with quota_errors():
         if not request.stream:
-            completion = await answered_while_there(call, service.chats.complete(caller, request, key))
+            completion = await answered_while_there(call, service.part(Chats).complete(caller, request, key))
             [choice, *_] = completion.choices
             response = about.ended(texts_of(choice), choice.finish_reason, completion.usage)
             return json_answer(200, response, *headers, *charged_header(completion.charged_micros))
-        async with aclosing(service.chats.stream(caller, request, key)) as pieces:
+        async with aclosing(service.part(Chats).stream(caller, request, key)) as pieces:
             await _stream(call, about, pieces, headers)
     return None
 

@@ -36,6 +36,7 @@ from tenuto.features.openai.jobs import (
     waiting,
 )
 from tenuto.features.openai.names import model_for, voice_named
+from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.openai.streams import LOOK_S, NothingSent, SoundStream, StreamBroken
 from tenuto.features.renditions.renditions import WAV, AudioForm
 from tenuto.features.renditions.routes import FORMS, check_form, rendition, send_rendition
@@ -246,7 +247,7 @@ async def _send(
     else:
         is_whole = await send_rendition(call, form, opened, headers, param="response_format")
     if is_whole and not call.is_gone():
-        call.service.openai.note_answered(submitted.job_ids)
+        call.service.part(OpenRequests).note_answered(submitted.job_ids)
     return answer
 
 
@@ -275,7 +276,7 @@ async def _send_stream(
         call.break_off()
         return True
     await call.send({"type": "http.response.body", "body": b""})
-    call.service.openai.note_answered(submitted.job_ids)
+    call.service.part(OpenRequests).note_answered(submitted.job_ids)
     return True
 
 
@@ -323,7 +324,7 @@ async def _send_events(
     else:
         usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
         await _send_event(call, {"type": "speech.audio.done", "usage": usage})
-        call.service.openai.note_answered(submitted.job_ids)
+        call.service.part(OpenRequests).note_answered(submitted.job_ids)
     await call.send({"type": "http.response.body", "body": b""})
 
 

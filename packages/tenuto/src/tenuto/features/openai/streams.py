@@ -21,6 +21,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import TenutoError
 from tenuto.features.openai.jobs import Submitted, wait_end
 from tenuto.features.openai.keys import has_left
+from tenuto.features.renditions.renderers import Renderers
 from tenuto.features.renditions.renditions import AudioForm, NotRenderable, SoundWriter, read_sound
 from tenuto.features.renditions.routes import PIECE_BYTES
 from tenuto.file import operations as artifacts
@@ -163,7 +164,7 @@ class SoundStream:
         is_over = False
         while not is_over:
             try:
-                piece, is_over = await self._call.beside(self._call.service.renderers, encode)
+                piece, is_over = await self._call.beside(self._call.service.part(Renderers).threads, encode)
             except (TenutoError, NotRenderable, OSError) as error:
                 raise StreamBroken from error
             if piece:

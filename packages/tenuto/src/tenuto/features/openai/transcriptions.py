@@ -36,9 +36,11 @@ from tenuto.features.openai.jobs import (
 from tenuto.features.openai.keys import has_left
 from tenuto.features.openai.names import model_for
 from tenuto.features.openai.recordings import FILE, receive, scratch_file, submit_recording
+from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.recognition import live_text
 from tenuto.features.recognition.live_text import LiveText
 from tenuto.features.recognition.transcript_merge import joined
+from tenuto.features.renditions.renderers import Renderers
 from tenuto.host.registry import SEGMENT_TEXT
 from tenuto.job import read
 from tenuto.job.read import Operation
@@ -230,14 +232,14 @@ async def _send(
         answer.body = msgspec.json.encode(transcript.as_json(form))
     await answer.send(call.send, call.request_id)
     if not call.is_gone():
-        call.service.openai.note_answered(submitted.job_ids)
+        call.service.part(OpenRequests).note_answered(submitted.job_ids)
 
 
 async def _transcript(call: Call, operations: Sequence[Operation]) -> "Transcript":
     [opened] = await opened_results(call, operations)
-    blobs = call.service.blobs
+    blobs, threads = call.service.blobs, call.service.part(Renderers).threads
     try:
-        return await call.beside(call.service.renderers, lambda: read_transcript(blobs.read_all(opened.blob)))
+        return await call.beside(threads, lambda: read_transcript(blobs.read_all(opened.blob)))
     except CorruptBlob as error:
         raise ArtifactUnavailable from error
 
@@ -264,7 +266,7 @@ async def _send_events(call: Call, form: str, submitted: Submitted, headers: Hea
             transcript = await _transcript(call, [operation])
             for event in transcript.events(form, sent.text):
                 await _send_event(call, event)
-            call.service.openai.note_answered(submitted.job_ids)
+            call.service.part(OpenRequests).note_answered(submitted.job_ids)
         else:
             await _send_piece(call, b"event: error\ndata: " + refusal.body)
     except ClientGone:

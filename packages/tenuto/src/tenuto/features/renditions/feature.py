@@ -5,4 +5,6 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="renditions",
     needs=("decoding",),
+    routes=".routes:routes",
+    serving=".renderers:Renderers",
 )

@@ -13,13 +13,14 @@ from tenuto.addresses import NONE
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.artifacts import send_content, send_spans
 from tenuto.api.body import ClientGone
-from tenuto.api.call import Call
+from tenuto.api.call import Call, Routes
 from tenuto.api.query import choice, read_query
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, StorageFailed
 from tenuto.features.decoding.child import DecoderEnded, DecoderFailed
 from tenuto.features.renditions.ffmpeg import to_aac
+from tenuto.features.renditions.renderers import Renderers
 from tenuto.features.renditions.renditions import (
     AAC,
     AUDIO_FORMS,
@@ -172,10 +173,15 @@ async def scratch_file(call: Call, write: Callable[[BinaryIO], None]) -> AsyncIt
     Raises what `write` raises, ArtifactUnavailable instead of CorruptBlob, and what `Scratch.reserve` raises.
     """
     assert call.caller is not None, "requests are authenticated first"
-    with call.service.scratch.file(call.caller.account_id) as sink:
+    with call.service.part(Renderers).scratch.file(call.caller.account_id) as sink:
         try:
-            await call.beside(call.service.renderers, partial(write, sink))
+            await call.beside(call.service.part(Renderers).threads, partial(write, sink))
         except CorruptBlob as error:
             raise ArtifactUnavailable from error
         sink.seek(0)
         yield sink
+
+
+def routes(settings: Settings) -> Routes:
+    """The route of renditions."""
+    return {"/v1/artifacts/{artifact_id}/rendition": {"GET": show}}

@@ -9,13 +9,14 @@ from typing import Any
 
 from tenuto.api import app as api
 from tenuto.api.answers import Answer
-from tenuto.api.app import Asgi, nothing_under, pattern
+from tenuto.api.app import pattern
 from tenuto.api.call import Call, Endpoint, Handler
-from tenuto.api.service import Service
-from tenuto.features.studio import keys, money, operator, oversight, people
+from tenuto.api.server import Asgi
+from tenuto.api.service import Part, Service
+from tenuto.features.studio import keys, money, operator, oversight, people, sessions
 from tenuto.features.studio.browser import SAFE, refuse_other_sites
 from tenuto.features.studio.pages import Pages
-from tenuto.features.studio.studio import Studio, by_session
+from tenuto.features.studio.studio import Studio, by_session, make_studio
 
 StudioHandler = Callable[[Studio, Call], Awaitable[Answer | None]]
 
@@ -101,9 +102,30 @@ ANSWER_HEADERS = [
 ]
 
 
-def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> Asgi:
-    """The whole service: the API, the studio's side of it, and the pages."""
-    pages = pages or Pages(base=studio.base)
+class StudioPart(Part):
+    """The studio in an API process: its routes, its pages, and the prefix of all paths."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.studio = make_studio(service.settings)
+        self.pages: Pages | None = None
+        """None: those of this installation."""
+        service.last_uses.append((self.studio.seen, sessions.note_seen))
+
+    def beyond(self, nothing: Asgi) -> Asgi:
+        pages = self.pages or Pages(base=self.studio.base)
+        return _beyond(self._service, self.studio, pages, nothing)
+
+    def around(self, app: Asgi) -> Asgi:
+        return below(self.studio.base, app)
+
+    def close(self) -> None:
+        self.studio.hashing.close()
+        self.studio.pull.stop()
+
+
+def _beyond(service: Service, studio: Studio, pages: Pages, nothing: Asgi) -> Asgi:
+    """The studio's side of the API, and the pages."""
     identify = by_session(studio)
     answers = [
         (pattern(path), Endpoint(service, _guarded(studio, handlers), path, identify))
@@ -113,7 +135,6 @@ def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> As
     missing = Endpoint(service, {"GET": pages.missing}, "(page)")
     file = Endpoint(service, {"GET": pages.file}, "(file)")
     shapes = [pattern(path) for path in PAGES]
-    nothing = nothing_under(service)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         path = scope["path"]
@@ -136,7 +157,7 @@ def make_app(service: Service, studio: Studio, pages: Pages | None = None) -> As
             return
         await nothing(scope, receive, send)
 
-    return below(studio.base, api.make_app(service, beyond=app))
+    return app
 
 
 def below(base: str, app: Asgi) -> Asgi:

@@ -15,4 +15,6 @@ FEATURE = Feature(
         ),
         "admin accounts unsuspend": Command("Let a suspended account in again.", _COMMANDS, after="suspend"),
     },
+    serving=".app:StudioPart",
+    announce=".invitations:first_steps",
 )

@@ -26,6 +26,18 @@ def set_up_link(settings: Settings, database: Database, address: str, *, now_ms:
     return f"{studio_url(settings, address)}/setup#{token}"
 
 
+def first_steps(settings: Settings, database: Database, address: str, *, now_ms: int) -> list[str]:
+    """For the person at the terminal: the set-up link, while there is no operator."""
+    link = set_up_link(settings, database, address, now_ms=now_ms)
+    if link is None:
+        return []
+    return [
+        "To set up the studio, open this link; it creates the operator account, works once,"
+        " and expires in 24 hours:",
+        f"  {link}",
+    ]
+
+
 def invite(tx: Transaction, settings: Settings, person: PersonRow, token: str, *, now_ms: int) -> str:
     """The path of a link that sets a person's password; the sender prepends the studio's URL."""
     if not person.signs_in:

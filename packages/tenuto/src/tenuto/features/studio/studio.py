@@ -10,15 +10,14 @@ from typing import Any, TypeVar
 from msgspec import Struct, field
 
 from tenuto import strict_json
-from tenuto.account import operations as accounts
 from tenuto.account.caller import Caller
 from tenuto.addresses import Network, networks
 from tenuto.api.call import AskCaller, Call, Identify
 from tenuto.api.limits import Buckets
 from tenuto.api.request_body import MAX_VALUES, require_json
-from tenuto.api.service import LastUse, Service
+from tenuto.api.service import LastUse
 from tenuto.config import Settings
-from tenuto.db.database import Asking, Transaction
+from tenuto.db.database import Asking
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, Unavailable
 from tenuto.features.models.background import BackgroundPull
 from tenuto.features.studio import browser, passwords, sessions, tries
@@ -105,23 +104,6 @@ class Studio(Struct):
     """The download of weights to this machine."""
     seen: LastUse = field(default_factory=LastUse)
     """When sessions were last used; if it is lost with the process, idle sessions end early."""
-
-    def note_use(self, service: Service) -> None:
-        """Store when keys and sessions were last used. Unavailable: the next call tries again."""
-        used, seen = service.used_keys.take(), self.seen.take()
-
-        def note(tx: Transaction) -> None:
-            accounts.note_use(tx, used)
-            sessions.note_seen(tx, seen)
-
-        if not used and not seen:
-            return
-        try:
-            service.database.write(note)
-        except Unavailable:
-            service.used_keys.put_back(used)
-            self.seen.put_back(seen)
-            raise
 
     def is_https(self, call: Call) -> bool:
         """Whether the browser uses HTTPS."""

@@ -1,7 +1,6 @@
 """The counters of a process, and gauges read from the database; served at an address of their own."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -9,6 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tenuto.api import health
+from tenuto.api.server import Server
+from tenuto.api.service import Metrics, Part, Service
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import Unavailable
 from tenuto.features.audit import runs
@@ -18,9 +20,6 @@ from tenuto.job import queue
 from tenuto.job.states import MAX_PAUSE_MS
 from tenuto.kind import operations as catalog
 from tenuto.kind.kinds import kinds
-
-if TYPE_CHECKING:
-    from tenuto.api.service import Service
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -58,10 +57,11 @@ CAUSES = ("service", "model", "artifact", "limit", "probe")
 """Why a request was answered with 503; callers can cause all but the first at will."""
 
 
-class Metrics:
+class ApiMetrics(Metrics, Part):
     """Counters of one API process."""
 
-    def __init__(self) -> None:
+    def __init__(self, service: Service) -> None:
+        self._service = service
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "tenuto_http_requests",
@@ -98,6 +98,14 @@ class Metrics:
         self._unavailable = {name: unavailable.labels(name).inc for name in CAUSES}
         self._bound: dict[tuple[str, str, int], Callable[[], None]] = {}
         self._timers: dict[str, Callable[[float], None]] = {}
+
+    def open(self, server: Server) -> None:
+        """Serve them, and the probes, before the API itself is served."""
+        service = self._service
+        checks = health.probes(
+            service, swept_at=lambda: server.swept_at, is_stopping=lambda: server.should_exit
+        )
+        service.metrics_port = expose(service, self.registry, checks)
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count an answered request; label look-ups are cached because they cost more than counting."""
@@ -219,34 +227,38 @@ def _gauges(records: Records) -> Iterable[Metric]:
     yield finished
 
 
-def expose(service: "Service", checks: Mapping[str, Check], *, is_sibling: bool = False) -> int:
+def serving(service: Service) -> ApiMetrics:
+    """Counts what an API process does."""
+    service.metrics = made = ApiMetrics(service)
+    return made
+
+
+def expose(service: Service, registry: CollectorRegistry, checks: Mapping[str, Check]) -> int:
     """Serves /metrics and the checks at the address in the settings, until the process ends. OperatorError.
 
     The same metrics are also pushed to the telemetry collector, if there is one.
 
     Probes sent there are answered however many connections the API's own port has. One of several API
-    processes of a `serve` (`is_sibling`) uses a free loopback port, from which `serve` reads the metrics.
-    Returns the port; 0: none.
+    processes of a `serve` uses a free loopback port, from which `serve` reads the metrics. Returns the port;
+    0: none.
     """
     settings, telemetry = service.settings, exporting.exporter()
     if settings.metrics_port == 0 and telemetry is None:
         return 0
     lane_names = list(kinds())
     worked = {name: model.lane for name, model in service.models.items() if model.interface == "jobs"}
-    chats = [name for name, model in service.models.items() if model.interface != "jobs"]
 
     def look(tx: Transaction) -> Records:
         records = read_records(tx, lane_names, worked, away=service.presence.away, now_ms=service.clock())
-        # Workers have no part in chats: as in the catalog, this process knows their state itself.
-        own = {name: service.chats.reason(name) is None for name in chats}
+        # What runs in this process is unknown to workers: as in the catalog, it knows the state itself.
+        own = {name: reason() is None for name, reason in service.reasons.items()}
         return replace(records, callable={**records.callable, **own})
 
-    registry = service.metrics.registry
     metrics.count_events(registry)
     registry.register(RecordsCollector(look, service.database))
     if telemetry is not None:
         telemetry.push(registry)
     if settings.metrics_port == 0:
         return 0
-    where = (LOOPBACK, 0) if is_sibling else (settings.metrics_host, settings.metrics_port)
+    where = (LOOPBACK, 0) if service.is_sibling else (settings.metrics_host, settings.metrics_port)
     return metrics.serve(registry, *where, checks).server_port

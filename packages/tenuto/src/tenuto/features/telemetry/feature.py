@@ -7,4 +7,5 @@ FEATURE = Feature(
     needs=("audit", "events"),
     observe=".exporting:observe",
     duties=".worker:duties",
+    serving=".api_metrics:serving",
 )

@@ -2,7 +2,7 @@
 
 An id is derived from a voice's number and the SHA-256 of its recording: another recording is another voice.
 The number stands where other ids have their time, so built-in voices are listed first, in the table's order.
-Nothing here writes bytes: `bootstrap` does, then adds the voices that were missing.
+Nothing here writes bytes: `installing.py` does, then adds the voices that were missing.
 """
 
 import hashlib

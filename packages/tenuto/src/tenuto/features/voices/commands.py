@@ -44,8 +44,8 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     from tenuto.db.damaged_text import decoded_json, text_of
     from tenuto.db.database import Transaction
     from tenuto.features.voices import operations
+    from tenuto.features.voices.installing import install_voices
     from tenuto.features.voices.rows import LibraryVoiceRow
-    from tenuto.process.opening import install_voices
 
     def read(tx: Transaction) -> list[LibraryVoiceRow]:
         voices: list[LibraryVoiceRow] = []

@@ -5,6 +5,8 @@ from tenuto_client.commands import Command
 
 FEATURE = Feature(
     name="voices",
+    routes=".routes:routes",
+    serving=".installing:Voices",
     commands={
         "admin voices": Command(
             "List all voices, and import voices for every account.",

@@ -12,8 +12,9 @@ from tenuto.api import query, request_body
 from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.artifacts import commit_erasure, send_content
 from tenuto.api.body import refuse_declared_length
-from tenuto.api.call import SMALL_BODY_BYTES, Call
+from tenuto.api.call import SMALL_BODY_BYTES, Call, Routes
 from tenuto.api.uploads import check_quota
+from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import (
@@ -176,7 +177,7 @@ def _name(call: Call, faults: list[Fault]) -> str:
         message = f"the header is required once: 1 to {rules.MAX_NAME_CHARACTERS} characters, percent-encoded"
         faults.append(Fault(NAME_HEADER, "invalid_name" if values else "required", message))
         return ""
-    name = rules.decode_name(values[0])
+    name = request_body.decode_name(values[0])
     if name is None:
         faults.append(Fault(NAME_HEADER, "invalid_name", "is not UTF-8; percent-encode it as UTF-8"))
         return ""
@@ -258,3 +259,13 @@ async def _store(call: Call, caller: Caller, upload: _Upload, content: bytes) ->
 def _created(voice: Voice, *, replayed: bool) -> Answer:
     location = (b"location", f"/v1/voices/{voice.voice_id}".encode())
     return json_answer(201, voice, location, *([REPLAYED] if replayed else []))
+
+
+def routes(settings: Settings) -> Routes:
+    """The routes of voices."""
+    return {
+        "/v1/voices": {"GET": index, "POST": create},
+        "/v1/voices/{voice_id}": {"GET": show, "PATCH": rename, "DELETE": delete},
+        "/v1/voices/{voice_id}/content": {"GET": content},
+        "/v1/voice-preference": {"GET": preferences, "PUT": prefer},
+    }

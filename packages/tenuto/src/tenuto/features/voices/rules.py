@@ -1,10 +1,8 @@
 """What a voice's name, its recording and a preference must be. Pure: knows no database and no request."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 from unicodedata import category
-from urllib.parse import unquote_to_bytes
 
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.kind.fields import WHITE_SPACE, Field, Text, by_name, read_fields, wrong_type
@@ -16,25 +14,6 @@ MIN_RECORDING_S = 1
 MAX_RECORDING_S = 15
 MAX_CONTENT_ACCOUNT_CHARACTERS = 200
 MAX_VOICE_ID_CHARACTERS = 100
-
-# RFC 8187: a charset, an optional language, and the percent-encoded name.
-_EXTENDED = re.compile(rb"utf-8'[A-Za-z0-9-]*'([!#$&+.^_`|~A-Za-z0-9%-]*)\Z", re.IGNORECASE)
-_PERCENT = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})*\Z", re.DOTALL)
-
-
-def decode_name(header: bytes) -> str | None:
-    """The name in a header; None if its bytes are not UTF-8.
-
-    Percent-decoded if every `%` is followed by two hex digits and the result is UTF-8, by itself or in
-    RFC 8187's form `UTF-8''NAME`; else as it stands.
-    """
-    extended = _EXTENDED.match(header)
-    for encoded in (extended[1] if extended else None, header):
-        if encoded is not None and _PERCENT.match(encoded):
-            name = _utf8(unquote_to_bytes(encoded))
-            if name is not None:
-                return name
-    return _utf8(header)
 
 
 def name_fault(param: str, name: str) -> Fault | None:
@@ -114,10 +93,3 @@ def _parse(fields: Mapping[str, Field], body: Any) -> dict[str, Any]:
     if faults:
         raise InvalidRequest(faults)
     return values
-
-
-def _utf8(content: bytes) -> str | None:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return None

@@ -6,4 +6,5 @@ FEATURE = Feature(
     name="webhooks",
     needs=("events",),
     duties=".sender:duties",
+    routes=".routes:routes",
 )

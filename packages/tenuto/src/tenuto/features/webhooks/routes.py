@@ -13,8 +13,9 @@ from tenuto import strict_json
 from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
-from tenuto.api.call import Call
+from tenuto.api.call import Call, Routes
 from tenuto.api.request_body import require_json
+from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidRequest
@@ -205,3 +206,15 @@ def _events_faults(events: list[str]) -> list[Fault]:
     elif len(set(events)) < len(events):
         faults.append(Fault("events", "not_allowed", "names an event twice"))
     return faults
+
+
+def routes(settings: Settings) -> Routes:
+    """The routes of webhooks."""
+    return {
+        "/v1/webhooks": {"GET": index, "POST": create},
+        "/v1/webhooks/{webhook_id}": {"GET": show, "PATCH": change, "DELETE": delete},
+        "/v1/webhooks/{webhook_id}/test": {"POST": test},
+        "/v1/webhooks/{webhook_id}/rotate": {"POST": rotate},
+        "/v1/webhooks/{webhook_id}/deliveries": {"GET": deliveries},
+        "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": {"POST": redeliver},
+    }

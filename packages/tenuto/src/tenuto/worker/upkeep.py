@@ -30,7 +30,7 @@ from tenuto.features.recognition import live_text
 from tenuto.file import operations as artifacts
 from tenuto.file.apart import Apart
 from tenuto.host.host import HostNotReady
-from tenuto.job import chunks, lifecycle, queue
+from tenuto.job import chunks, finish, queue
 from tenuto.job.rows import OpenAttempt
 from tenuto.job.states import UNFORESEEN, UNSETTLED
 from tenuto.kind import operations as catalog
@@ -245,7 +245,7 @@ class Upkeep:
         """An unexpected error in one attempt: record it for the operator."""
         context, now_ms, evidence = self._context, self._context.clock(), causes(error)
         context.database.write(
-            lambda tx: lifecycle.hand_over(
+            lambda tx: finish.hand_over(
                 tx, attempt.attempt_id, code=code, message=message, evidence=evidence, now_ms=now_ms
             )
         )
@@ -266,7 +266,7 @@ class Upkeep:
         context, now_ms = self._context, self._context.clock()
 
         def rescue(tx: Transaction) -> str:
-            done = lifecycle.rescue(tx, context.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms)
+            done = finish.rescue(tx, context.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms)
             failpoints.hit("rescue.before_commit")
             return done
 
@@ -315,7 +315,7 @@ class Upkeep:
             raise
         except (CorruptBlob, ArtifactUnavailable):
             context.database.write(
-                lambda tx: lifecycle.result_unusable(
+                lambda tx: finish.result_unusable(
                     tx,
                     attempt.attempt_id,
                     message="the recorded result's bytes are missing or damaged",
@@ -326,7 +326,7 @@ class Upkeep:
         failpoints.hit("rescue.verified")
         try:
             context.database.write(
-                lambda tx: lifecycle.succeed(tx, context.ids, attempt.attempt_id, now_ms=now_ms)
+                lambda tx: finish.succeed(tx, context.ids, attempt.attempt_id, now_ms=now_ms)
             )
         except (Stale, Unavailable):
             raise
@@ -378,13 +378,13 @@ class Upkeep:
 
         def end(job_id: str) -> None:
             if context.database.write(
-                lambda tx: lifecycle.expire(tx, context.ids, job_id=job_id, now_ms=now_ms)
+                lambda tx: finish.expire(tx, context.ids, job_id=job_id, now_ms=now_ms)
             ):
                 expired.append(job_id)
 
         after = self._looked_up_to.get(lane, "")
-        jobs = context.database.read(lambda tx: lifecycle.overdue(tx, lane=lane, now_ms=now_ms, after=after))
-        self._looked_up_to[lane] = jobs[-1] if len(jobs) == lifecycle.EXPIRY_BATCH else ""
+        jobs = context.database.read(lambda tx: finish.overdue(tx, lane=lane, now_ms=now_ms, after=after))
+        self._looked_up_to[lane] = jobs[-1] if len(jobs) == finish.EXPIRY_BATCH else ""
         for job_id in jobs:
             duties.do("expire_job", lambda job_id=job_id: end(job_id), job_id=job_id)  # type: ignore[misc]
         if expired:

@@ -10,19 +10,20 @@ import time
 from pathlib import Path
 
 from tenuto.db.database import Transaction
-from tenuto.errors import Stale, StorageFailed, StoreUnreachable, TenutoError, Unavailable, causes
-from tenuto.features.kept_results import results
+from tenuto.errors import Stale, StorageFailed, StoreUnreachable, Unavailable, causes
+from tenuto.features.kept_results import results, store
 from tenuto.features.kept_results.results import MAX_BYTES, KeptResult
 from tenuto.file.apart import Apart
 from tenuto.file.reasons import reason
-from tenuto.job import lifecycle
-from tenuto.job.lifecycle import RecordedResult
+from tenuto.host.host import HostResult
+from tenuto.job import finish
+from tenuto.job.finish import RecordedResult
 from tenuto.job.states import UNFORESEEN
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.housekeeping import BackgroundThread
-from tenuto.worker.storage_retries import NotStored
+from tenuto.worker.keeping import keeping
 
 RESCUED = "rescued"
 """The subfolder of the data folder for results that the database did not take either."""
@@ -36,18 +37,13 @@ LONGEST_PAUSE_S = 30.0
 _log = get_logger("tenuto.worker")
 
 
-class LeftToOthers(TenutoError):
-    """The worker had to stop. The database keeps the result; the attempt stays open until that is stored."""
-
-    code = "storage_failed"
-
-
 class PaidResult:
     """One result, from the engine's answer until it is recorded. For the attempt's own thread."""
 
-    def __init__(self, calls: EngineCalls, result: KeptResult) -> None:
-        self._calls = calls
-        self._result = result
+    def __init__(self, calls: EngineCalls, result: HostResult) -> None:
+        self._context = calls.context
+        self._claim = calls.claim
+        self._result = KeptResult(result.content, result.media_type, result.metadata, result.duration_ms)
         self._is_tried = self._is_in_database = False
         self._file: Path | None = None
         self._lost = self._why = ""
@@ -60,21 +56,21 @@ class PaidResult:
             if not self._is_in_database:
                 self._write_file()
 
-    def leave(self, error: NotStored) -> NotStored | LeftToOthers:
-        """The worker ends now; returns what to raise, with what an operator needs to know."""
+    def leave(self) -> str | None:
+        """The worker ends now. None: the database keeps the result; the attempt stays open until that is
+        stored. Otherwise where it is, or why it is lost."""
         self.keep()
         if self._file is not None and self._write_row():
             self._is_in_database = True
-            self.forget_file()
+            self.forget()
         if self._is_in_database:
-            return LeftToOthers()
-        job_id = self._calls.claim.job_id
-        command = f"tenuto admin recover complete {job_id} --file {self._file}"
-        where = f"the result is in {self._file} on the worker's machine: {command}"
-        error.evidence += f"\n{where if self._file is not None else self._lost}"
-        return error
+            return None
+        if self._file is None:
+            return self._lost
+        command = f"tenuto admin recover complete {self._claim.job_id} --file {self._file}"
+        return f"the result is in {self._file} on the worker's machine: {command}"
 
-    def forget_file(self) -> None:
+    def forget(self) -> None:
         """It is safe elsewhere."""
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -84,7 +80,7 @@ class PaidResult:
         if len(self._result.content) > MAX_BYTES:
             self._why = "it is too large for the database"
             return False
-        context, attempt_id = self._calls.context, self._calls.claim.attempt_id
+        context, attempt_id = self._context, self._claim.attempt_id
 
         def keep(tx: Transaction) -> None:
             results.keep(tx, attempt_id, self._result, now_ms=context.clock())
@@ -98,12 +94,12 @@ class PaidResult:
         except Exception as error:  # A bug, too: the file is left.
             self._why = f"the database {reason(error.__cause__ or error)}"
             return False
-        _log.warning("result.kept", job_id=self._calls.claim.job_id, attempt_id=attempt_id)
+        _log.warning("result.kept", job_id=self._claim.job_id, attempt_id=attempt_id)
         return True
 
     def _write_file(self) -> None:
-        claim = self._calls.claim
-        path = self._calls.context.settings.folder.absolute() / RESCUED / claim.attempt_id
+        claim = self._claim
+        path = self._context.settings.folder.absolute() / RESCUED / claim.attempt_id
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
             path.touch(mode=0o600)
@@ -121,12 +117,14 @@ class PaidResult:
 
 
 class KeptResults:
-    """Stores what workers that are gone have kept, in a thread of its own, as the store may still hang.
+    """Keeps the paid results of a worker, and stores what workers that are gone have kept.
 
-    Several workers may store the same result: one of them records it, and the sweep removes the other bytes.
+    In a thread of its own, as the store may still hang. Several workers may store the same result: one of
+    them records it, and the sweep removes the other bytes.
     """
 
     def __init__(self, context: WorkerContext) -> None:
+        keeping.begin = PaidResult
         self._context = context
         self._wanted: set[str] = set()
         self._pause_s = self._not_before = 0.0
@@ -150,7 +148,7 @@ class KeptResults:
 
     def _forget_files(self) -> None:
         for path in sorted((self._context.settings.folder / RESCUED).glob("attempt_*")):
-            if self._context.database.write(lambda tx, path=path: lifecycle.is_over(tx, path.name)):  # type: ignore[misc]
+            if self._context.database.read(lambda tx, path=path: store.is_over(tx, path.name)):  # type: ignore[misc]
                 path.unlink(missing_ok=True)
                 _log.info("result.not_needed", attempt_id=path.name)
 
@@ -172,13 +170,13 @@ class KeptResults:
         self._pause_s = 0.0
         recorded = RecordedResult(blob, kept.media_type, kept.metadata, kept.duration_ms)
         now_ms = context.clock()
-        context.database.write(lambda tx: lifecycle.record_result(tx, attempt_id, recorded, now_ms=now_ms))
+        context.database.write(lambda tx: finish.record_result(tx, attempt_id, recorded, now_ms=now_ms))
 
     def _hand_over(self, attempt_id: str, error: Exception) -> None:
         """Its rows are damaged: an operator decides, and its slot is free for other jobs."""
         now_ms, evidence = self._context.clock(), causes(error)
         self._context.database.write(
-            lambda tx: lifecycle.hand_over(
+            lambda tx: finish.hand_over(
                 tx, attempt_id, code="unforeseen", message=UNFORESEEN, evidence=evidence, now_ms=now_ms
             )
         )

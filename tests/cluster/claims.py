@@ -18,7 +18,8 @@ from tempfile import TemporaryDirectory
 from servers.world import EVERY_MODEL, LANE, World
 from tenuto.db.database import Database, Transaction
 from tenuto.db.opening import open_database
-from tenuto.job import lifecycle, queue
+from tenuto.job import finish, queue
+from tenuto.job.fate import Cause
 from tenuto.job.queue import Claim
 
 PROCESSES = 4
@@ -136,7 +137,7 @@ def _work(url: str, folder: str, number: int, slots: int, shared: _Shared) -> No
 
     def take(tx: Transaction, given_back: str | None) -> Claim | None:
         if given_back is not None:
-            lifecycle.release(tx, world.ids, given_back, now_ms=world.now_ms, reason="the worker is stopping")
+            finish.end(tx, world.ids, given_back, Cause("given_back"), now_ms=world.now_ms)
         return queue.claim(
             tx,
             world.ids,

@@ -32,8 +32,9 @@ from tenuto.features.history import usage
 from tenuto.features.recognition import live_text
 from tenuto.file import operations as artifacts
 from tenuto.ids import Ids
-from tenuto.job import audio_segments, chunks, erasure, lifecycle, queue, read
+from tenuto.job import audio_segments, chunks, erasure, finish, queue, read
 from tenuto.job import store as jobs
+from tenuto.job.fate import Cause
 from tenuto.job.queue import Claim
 from tenuto.job.submit import prepare
 from tenuto.kind import operations as catalog
@@ -135,9 +136,8 @@ def _claim(models: frozenset[str]) -> Callable[[Grown], Operation]:
             )
             assert (claim is not None) == bool(models & EVERY_MODEL)
             if claim is not None:
-                lifecycle.release(
-                    tx, big.ids, claim.attempt_id, now_ms=big.world.now_ms, reason="the worker is stopping"
-                )
+                given_back = Cause("given_back", reason="the worker is stopping")
+                finish.end(tx, big.ids, claim.attempt_id, given_back, now_ms=big.world.now_ms)
 
         return run
 
@@ -149,9 +149,9 @@ def _finish(big: Grown) -> Operation:
     result = world.result()
 
     def run(tx: Transaction) -> None:
-        lifecycle.heartbeat(tx, {big.claim.attempt_id: {"completed": 1}})
-        lifecycle.record_result(tx, big.claim.attempt_id, result, now_ms=world.now_ms)
-        lifecycle.succeed(tx, big.ids, big.claim.attempt_id, now_ms=world.now_ms)
+        queue.heartbeat(tx, {big.claim.attempt_id: {"completed": 1}})
+        finish.record_result(tx, big.claim.attempt_id, result, now_ms=world.now_ms)
+        finish.succeed(tx, big.ids, big.claim.attempt_id, now_ms=world.now_ms)
 
     return run
 
@@ -221,7 +221,7 @@ OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
     "a worker's look for cancellations": _look(lambda tx, big: queue.cancel_requests(tx, "worker_a")),
     "a worker's beat": _look(lambda tx, big: catalog.see_worker(tx, "worker_a", now_ms=big.world.now_ms)),
     "a worker's look for deadlines": _look(
-        lambda tx, big: lifecycle.overdue(tx, lane=LANE, now_ms=big.world.now_ms)
+        lambda tx, big: finish.overdue(tx, lane=LANE, now_ms=big.world.now_ms)
     ),
     "a worker's removal of chunks": _look(lambda tx, big: chunks.forget_final(tx)),
     "a worker's removal of live text": _look(lambda tx, big: live_text.forget_final(tx)),

@@ -10,7 +10,7 @@ from servers.world import METERED, PRICE_MICROS, World, offered, wait_until_some
 from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept
-from tenuto.job import lifecycle, states
+from tenuto.job import finish, states
 from tenuto.job.queue import Claim
 
 CREDIT = 100 * PRICE_MICROS
@@ -239,7 +239,7 @@ def test_a_recorded_result_that_is_damaged_waits_for_an_operator(world: World) -
     claim = world.running()
     world.record(claim.attempt_id)
     world.write(
-        lambda tx: lifecycle.result_unusable(tx, claim.attempt_id, message="damaged", now_ms=world.now_ms)
+        lambda tx: finish.result_unusable(tx, claim.attempt_id, message="damaged", now_ms=world.now_ms)
     )
 
     assert "recovery_required" == world.state(claim.job_id)
@@ -496,9 +496,9 @@ def test_a_rescuer_that_had_to_wait_sees_what_was_written(world: World, first: s
 
     def late(tx: Transaction) -> None:
         if first == "fence":
-            lifecycle.pass_fence(tx, world.ids, claim.attempt_id, now_ms=world.now_ms)
+            finish.pass_fence(tx, world.ids, claim.attempt_id, now_ms=world.now_ms)
         else:
-            lifecycle.record_result(tx, claim.attempt_id, result, now_ms=world.now_ms)
+            finish.record_result(tx, claim.attempt_id, result, now_ms=world.now_ms)
         if rescuer.ident is None:  # It may run again.
             rescuer.start()
         wait_until_somebody_waits(world)

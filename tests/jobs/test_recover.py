@@ -14,8 +14,8 @@ from tenuto.features.evidence import examination
 from tenuto.features.kept_results import results as kept_results
 from tenuto.features.kept_results.results import KeptResult
 from tenuto.file.directory import DirectoryBlobs
-from tenuto.job import lifecycle, queue, read, recover
-from tenuto.job.lifecycle import RecordedResult
+from tenuto.job import finish, queue, read, recover
+from tenuto.job.finish import RecordedResult
 from tenuto.job.queue import Claim
 from tenuto.job.states import OUTCOME_UNKNOWN, Decision
 from tenuto.kind import operations as catalog
@@ -100,7 +100,7 @@ def test_a_decision_removes_what_the_database_kept_of_a_result(world: World, dec
     found = world.read(lambda tx: kept_results.find(tx, claim.attempt_id))
     now_ms = world.now_ms
     world.write(
-        lambda tx: lifecycle.hand_over(
+        lambda tx: finish.hand_over(
             tx, claim.attempt_id, code="unforeseen", message="x", evidence="x", now_ms=now_ms
         )
     )
@@ -250,7 +250,7 @@ def test_completing_with_the_recorded_result(world: World) -> None:
     world.fence(claim.attempt_id)
     world.record(claim.attempt_id)
     world.write(
-        lambda tx: lifecycle.result_unusable(tx, claim.attempt_id, message="no disk", now_ms=world.now_ms)
+        lambda tx: finish.result_unusable(tx, claim.attempt_id, message="no disk", now_ms=world.now_ms)
     )
     world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms))
 
@@ -351,7 +351,7 @@ def test_a_late_result_that_is_damaged_goes_on_waiting(world: World) -> None:
     claim = waiting(world)
     world.record(claim.attempt_id)
     world.write(
-        lambda tx: lifecycle.result_unusable(tx, claim.attempt_id, message="damaged", now_ms=world.now_ms)
+        lambda tx: finish.result_unusable(tx, claim.attempt_id, message="damaged", now_ms=world.now_ms)
     )
 
     assert "recovery_required" == world.state(claim.job_id)

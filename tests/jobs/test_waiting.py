@@ -1,7 +1,7 @@
 """The deadline of jobs that nobody took."""
 
 from servers.world import LANE, PRICE_MICROS, World
-from tenuto.job import lifecycle
+from tenuto.job import finish
 from tenuto.job.states import DEADLINE_MS
 
 
@@ -9,9 +9,9 @@ def expire(world: World, lane: str = LANE) -> int:
     """What upkeep does: one transaction for each job that is overdue."""
 
     def end(job_id: str) -> bool:
-        return world.write(lambda tx: lifecycle.expire(tx, world.ids, job_id=job_id, now_ms=world.now_ms))
+        return world.write(lambda tx: finish.expire(tx, world.ids, job_id=job_id, now_ms=world.now_ms))
 
-    return sum(map(end, world.read(lambda tx: lifecycle.overdue(tx, lane=lane, now_ms=world.now_ms))))
+    return sum(map(end, world.read(lambda tx: finish.overdue(tx, lane=lane, now_ms=world.now_ms))))
 
 
 def test_a_queued_job_fails_at_its_deadline(world: World) -> None:
@@ -47,9 +47,9 @@ def test_running_final_and_recovering_jobs_are_left_alone(world: World) -> None:
 def test_many_overdue_jobs_go_in_bounded_steps(world: World) -> None:
     """No transaction ends more than a batch."""
     caller = world.caller(1_000_000_000)
-    for number in range(lifecycle.EXPIRY_BATCH + 5):
+    for number in range(finish.EXPIRY_BATCH + 5):
         world.submit(caller, f"key {number}")
     world.now_ms += DEADLINE_MS
 
-    assert [lifecycle.EXPIRY_BATCH, 5, 0] == [expire(world) for _ in range(3)]
+    assert [finish.EXPIRY_BATCH, 5, 0] == [expire(world) for _ in range(3)]
     assert (1_000_000_000, 0) == world.balance(caller.account_id)

@@ -10,7 +10,7 @@ from tenuto.account.caller import Caller
 from tenuto.db.database import Transaction
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, InvalidRequest, NotFound, OperatorError
 from tenuto.file.erasure import remove
-from tenuto.job import erasure, lifecycle
+from tenuto.job import erasure, finish
 from tenuto.job.submit import Accepted, Request, prepare
 
 DAYS_14_MS = 14 * 24 * 3600 * 1000
@@ -118,6 +118,6 @@ class Callers(Ground):
             self.model.accept((caller.key_id, f"key {key}"), body, job)
 
     def cancelling(self, tx: Transaction, account: str, job: Job) -> bool:
-        return lifecycle.cancel(
+        return finish.cancel(
             tx, self.world.ids, any_key(account), job_id=job.job_id, now_ms=self.world.now_ms
         )

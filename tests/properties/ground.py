@@ -27,7 +27,8 @@ from tenuto.errors import OperatorError, Stale, TenutoError
 from tenuto.features.audit import runs
 from tenuto.features.audit.deep import Rehashed, rehash
 from tenuto.file.blob import BlobRecord
-from tenuto.job import lifecycle
+from tenuto.job import finish
+from tenuto.job.fate import Cause
 
 SLOTS = 2
 PAUSE_MS = 2_000
@@ -136,22 +137,23 @@ class Ground(RuleBasedStateMachine):
         now, result = world.now_ms, self.result(attempt)
 
         def settle(tx: Transaction) -> None:
-            lifecycle.record_result(tx, attempt_id, result, now_ms=now)
-            lifecycle.succeed(tx, world.ids, attempt_id, now_ms=now)
+            finish.record_result(tx, attempt_id, result, now_ms=now)
+            finish.succeed(tx, world.ids, attempt_id, now_ms=now)
 
-        again: dict[str, Any] = {"code": "engine_crashed"}
+        def end(cause: Cause) -> Operation:
+            return lambda tx: finish.end(tx, world.ids, attempt_id, cause, now_ms=now)
+
+        given_back = Cause("given_back", reason="the worker is stopping", pause_ms=PAUSE_MS)
         operations: dict[str, Operation] = {
             "settle": settle,
-            "fence": lambda tx: lifecycle.pass_fence(tx, world.ids, attempt_id, now_ms=now),
-            "succeed": lambda tx: lifecycle.succeed(tx, world.ids, attempt_id, now_ms=now),
-            "fail": lambda tx: lifecycle.fail(tx, world.ids, attempt_id, now_ms=now, **again),
-            "cancelled": lambda tx: lifecycle.cancelled(tx, world.ids, attempt_id, now_ms=now),
-            "release": lambda tx: lifecycle.release(
-                tx, world.ids, attempt_id, now_ms=now, reason="the worker is stopping", pause_ms=PAUSE_MS
-            ),
-            "try_again": lambda tx: lifecycle.try_again(tx, world.ids, attempt_id, now_ms=now, **again),
-            "unknown": lambda tx: lifecycle.outcome_unknown(tx, attempt_id, evidence="no answer", now_ms=now),
-            "damage": lambda tx: lifecycle.result_unusable(tx, attempt_id, message="rotten", now_ms=now),
+            "fence": lambda tx: finish.pass_fence(tx, world.ids, attempt_id, now_ms=now),
+            "succeed": lambda tx: finish.succeed(tx, world.ids, attempt_id, now_ms=now),
+            "fail": end(Cause("engine_at_fault", "engine_crashed")),
+            "cancelled": end(Cause("stopped_for_the_caller")),
+            "release": end(given_back),
+            "try_again": end(Cause("host_lost", "engine_crashed")),
+            "unknown": end(Cause("outcome_unknown")),
+            "damage": lambda tx: finish.result_unusable(tx, attempt_id, message="rotten", now_ms=now),
         }
         return operations[name]
 
@@ -167,7 +169,7 @@ class Ground(RuleBasedStateMachine):
             case _:
                 return getattr(model, name)(attempt)
 
-    def result(self, attempt: Attempt) -> lifecycle.RecordedResult:
+    def result(self, attempt: Attempt) -> finish.RecordedResult:
         """The attempt's result, whose bytes are durable; the same one when asked again."""
         if attempt.attempt_id not in self.results:
             self.results[attempt.attempt_id] = self.stored(attempt.attempt_id.encode())

@@ -10,7 +10,7 @@ from properties.model import Attempt, Late, Model
 from servers.world import EVERY_MODEL, LANE, at_once
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
-from tenuto.job import audio_segments, chunks, lifecycle, queue
+from tenuto.job import audio_segments, chunks, finish, queue
 from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey, NewSegment
 
@@ -77,7 +77,7 @@ class Workers(Ground):
         result = self.result(attempt)
         self.call(
             fate,
-            lambda tx: lifecycle.record_result(tx, attempt.attempt_id, result, now_ms=world.now_ms),
+            lambda tx: finish.record_result(tx, attempt.attempt_id, result, now_ms=world.now_ms),
             lambda: self.model.record(attempt, result.blob.blob_id),
         )
 
@@ -112,7 +112,7 @@ class Workers(Ground):
         beat = world.attempt(attempt.attempt_id)["beat"] - is_late
 
         def operation(tx: Transaction) -> str:
-            return lifecycle.rescue(tx, world.ids, attempt.attempt_id, beat=beat, now_ms=world.now_ms)
+            return finish.rescue(tx, world.ids, attempt.attempt_id, beat=beat, now_ms=world.now_ms)
 
         def expected() -> None:
             job = attempt.job

@@ -22,7 +22,7 @@ from tenuto.account import caller as restrictions
 from tenuto.account import operations as accounts
 from tenuto.db.database import Row
 from tenuto.ids import Ids
-from tenuto.job import lifecycle
+from tenuto.job import finish
 
 Faults = list[tuple[str, str]]
 """The problems in `details`: parameter and code of each, sorted."""
@@ -157,7 +157,7 @@ class Operator:
             for job in open_jobs:
                 owner = restrictions.Caller("", str(job["account_id"]), None, None)
                 self.database.write(
-                    lambda tx, owner=owner, job=job: lifecycle.cancel(  # type: ignore[misc]
+                    lambda tx, owner=owner, job=job: finish.cancel(  # type: ignore[misc]
                         tx, self._ids, owner, job_id=job["id"], now_ms=now_ms()
                     )
                 )

@@ -17,6 +17,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Asking, Database, Dialect, Listener, Transaction
 from tenuto.db.servers import Servers
 from tenuto.errors import Unavailable
+from tenuto.features.kept_results.paid import PaidResult
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.job.queue import Claim
 from tenuto.kind import operations as catalog
@@ -27,6 +28,7 @@ from tenuto.worker.core_duties import EngineDuties, core_duties
 from tenuto.worker.duties import Turn, Upkeep, of_features
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement, Heartbeat
+from tenuto.worker.keeping import keeping
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.watch import Watch
 
@@ -123,6 +125,7 @@ class Rig:
             worker_id="worker_us",
             locks=self.folder / "locks",
         )
+        keeping.begin = PaidResult
         self.heartbeat = Heartbeat(self.context, self.register)
         self.world.register("worker_us", machine=self.machine)
 

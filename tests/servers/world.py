@@ -23,8 +23,9 @@ from tenuto.file.blob import BlobRecord
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.host.registry import entries
 from tenuto.ids import Ids
-from tenuto.job import lifecycle, queue, read
-from tenuto.job.lifecycle import RecordedResult
+from tenuto.job import finish, queue, read
+from tenuto.job.fate import Cause
+from tenuto.job.finish import RecordedResult
 from tenuto.job.queue import Claim
 from tenuto.job.read import Operation
 from tenuto.job.states import FailureCode
@@ -210,64 +211,50 @@ class World:
 
     def record(self, attempt_id: str, result: RecordedResult | None = None) -> None:
         made = result or self.result()
-        self.write(lambda tx: lifecycle.record_result(tx, attempt_id, made, now_ms=self.now_ms))
+        self.write(lambda tx: finish.record_result(tx, attempt_id, made, now_ms=self.now_ms))
 
     def succeed(self, attempt_id: str) -> None:
-        self.write(lambda tx: lifecycle.succeed(tx, self.ids, attempt_id, now_ms=self.now_ms))
+        self.write(lambda tx: finish.succeed(tx, self.ids, attempt_id, now_ms=self.now_ms))
 
     def finish(self, attempt_id: str) -> None:
         """Record and succeed, as a worker does with a result."""
         self.record(attempt_id)
         self.succeed(attempt_id)
 
+    def end(self, attempt_id: str, cause: Cause, evidence: str | None = None) -> None:
+        self.write(
+            lambda tx: finish.end(tx, self.ids, attempt_id, cause, now_ms=self.now_ms, evidence=evidence)
+        )
+
     def fail(self, attempt_id: str, code: FailureCode = "engine_failed") -> None:
-        self.write(lambda tx: lifecycle.fail(tx, self.ids, attempt_id, code=code, now_ms=self.now_ms))
+        self.end(attempt_id, Cause("engine_at_fault", code))
 
     def cancelled(self, attempt_id: str) -> None:
-        self.write(lambda tx: lifecycle.cancelled(tx, self.ids, attempt_id, now_ms=self.now_ms))
+        self.end(attempt_id, Cause("stopped_for_the_caller"))
 
     def try_again(self, attempt_id: str, *, shared: bool = False) -> None:
-        self.write(
-            lambda tx: lifecycle.try_again(
-                tx, self.ids, attempt_id, code="engine_crashed", now_ms=self.now_ms, shared=shared
-            )
-        )
+        self.end(attempt_id, Cause("host_lost", "engine_crashed", is_shared=shared))
 
     def fence(self, attempt_id: str) -> bool:
-        return self.write(lambda tx: lifecycle.pass_fence(tx, self.ids, attempt_id, now_ms=self.now_ms))
+        return self.write(lambda tx: finish.pass_fence(tx, self.ids, attempt_id, now_ms=self.now_ms))
 
     def release(self, attempt_id: str, pause_ms: int = 0) -> None:
-        self.write(
-            lambda tx: lifecycle.release(
-                tx,
-                self.ids,
-                attempt_id,
-                now_ms=self.now_ms,
-                reason="the worker is stopping",
-                pause_ms=pause_ms,
-            )
-        )
+        self.end(attempt_id, Cause("given_back", reason="the worker is stopping", pause_ms=pause_ms))
 
     def unknown(self, attempt_id: str) -> None:
-        self.write(
-            lambda tx: lifecycle.outcome_unknown(tx, attempt_id, evidence="no answer", now_ms=self.now_ms)
-        )
+        self.end(attempt_id, Cause("outcome_unknown"), "no answer")
 
     def beat(self, attempt_id: str, progress: dict[str, Any] | None = None) -> bool | None:
-        return self.write(lambda tx: lifecycle.heartbeat(tx, {attempt_id: progress}))[attempt_id]
+        return self.write(lambda tx: queue.heartbeat(tx, {attempt_id: progress}))[attempt_id]
 
     def rescue(self, attempt_id: str, beat: int | None = None) -> str:
         """Rescue an attempt whose beat stood still at the number given, or at the one it has."""
         still = self.attempt(attempt_id)["beat"] if beat is None else beat
-        return self.write(
-            lambda tx: lifecycle.rescue(tx, self.ids, attempt_id, beat=still, now_ms=self.now_ms)
-        )
+        return self.write(lambda tx: finish.rescue(tx, self.ids, attempt_id, beat=still, now_ms=self.now_ms))
 
     def cancel(self, caller_account: str, job_id: str) -> bool:
         return self.write(
-            lambda tx: lifecycle.cancel(
-                tx, self.ids, any_key(caller_account), job_id=job_id, now_ms=self.now_ms
-            )
+            lambda tx: finish.cancel(tx, self.ids, any_key(caller_account), job_id=job_id, now_ms=self.now_ms)
         )
 
     # --- what is there --------------------------------------------------------------------------

@@ -48,7 +48,7 @@ from tenuto.features.events import feed, feed_store
 from tenuto.file import operations as artifacts
 from tenuto.file.erasure import remove
 from tenuto.ids import Ids
-from tenuto.job import erasure, lifecycle, queue, read, recover
+from tenuto.job import erasure, finish, queue, read, recover
 from tenuto.job.states import Decision
 from tenuto.job.submit import SubmitContext, submit
 from tenuto.kind import operations as catalog
@@ -795,7 +795,7 @@ class World:
         def cancel(api: Api) -> bool:
             now_ms, context = self.machine.clock(), api.context
             wanted = context.database.write(
-                lambda tx: lifecycle.cancel(tx, context.ids, caller, job_id=job_id, now_ms=now_ms)
+                lambda tx: finish.cancel(tx, context.ids, caller, job_id=job_id, now_ms=now_ms)
             )
             if wanted:
                 context.database.wake("cancel")

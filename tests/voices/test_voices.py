@@ -23,7 +23,7 @@ from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord
 from tenuto.file.inputs import check_quota
 from tenuto.file.operations import ORPHAN_AGE_MS
-from tenuto.job import lifecycle, recover
+from tenuto.job import finish, recover
 from tenuto.job.states import Decision
 from tenuto.job.submit import prepare
 from tenuto.media.wav import pcm16_wav, read_pcm16_wav
@@ -263,7 +263,7 @@ def test_the_recording_of_a_deleted_voice_goes_with_its_last_job(world: World, e
     if end == "withdrawn":
         world.cancel(caller.account_id, job_id)
     elif end == "expired":
-        world.write(lambda tx: lifecycle.expire(tx, world.ids, job_id=job_id, now_ms=world.now_ms))
+        world.write(lambda tx: finish.expire(tx, world.ids, job_id=job_id, now_ms=world.now_ms))
     else:
         world.register("worker_1")
         claim = world.claim("worker_1")

@@ -8,7 +8,7 @@ from servers.world import METERED, SPEECH
 from tenuto import logs
 from tenuto.db.database import Transaction
 from tenuto.features.studio.app import ROUTES
-from tenuto.job.lifecycle import RecordedResult
+from tenuto.job.finish import RecordedResult
 from tenuto.kind import operations as catalog
 from web.browsers import Browser, Studio, error, faults
 from web.conftest import Open

@@ -12,7 +12,7 @@ from servers.world import EVERY_MODEL, LANE, METERED, PRICE_MICROS, SPEECH, Worl
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError
 from tenuto.features.evidence import examination
-from tenuto.job import lifecycle, queue, recover
+from tenuto.job import finish, queue, recover
 from tenuto.job.queue import UNREADABLE_AT_ONCE, Claim
 from tenuto.job.states import Decision
 from tenuto.worker import attempt
@@ -263,7 +263,7 @@ def test_many_such_jobs_keep_no_other_waiting(
     world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More of one account than upkeep expires at once: it continues behind them (P3)."""
-    monkeypatch.setattr(lifecycle, "EXPIRY_BATCH", 2)
+    monkeypatch.setattr(finish, "EXPIRY_BATCH", 2)
     caller = world.caller()
     bad = [world.submit(caller, f"bad {number}").job_id for number in range(3)]
     other = world.submit(world.caller(), "key").job_id

@@ -10,7 +10,7 @@ from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
-from tenuto.job import lifecycle, read
+from tenuto.job import finish, read
 from tenuto.job.read import Operation
 from tenuto.job.states import ALL, FINAL
 from tenuto.job.submit import Request, submit_async
@@ -117,7 +117,7 @@ async def cancel(call: Call) -> Answer:
     now_ms = service.clock()
 
     def note(tx: Transaction) -> bool:
-        tell = lifecycle.cancel(tx, service.ids, caller, job_id=job_id, now_ms=now_ms)
+        tell = finish.cancel(tx, service.ids, caller, job_id=job_id, now_ms=now_ms)
         failpoints.hit("cancel.before_commit")
         return tell
 

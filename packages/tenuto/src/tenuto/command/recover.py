@@ -28,7 +28,7 @@ from tenuto_client.commands.words import t
 
 if TYPE_CHECKING:
     from tenuto.db.database import Database
-    from tenuto.job.lifecycle import RecordedResult
+    from tenuto.job.finish import RecordedResult
     from tenuto.job.states import Decision
 
 
@@ -169,7 +169,7 @@ def _again(
 def _supplied(database: "Database", job_id: str, file: Path, location: ServiceLocation) -> "RecordedResult":
     """The file as a durable result, after checking that it fits the job's kind and the job is waiting."""
     from tenuto.job import recover
-    from tenuto.job.lifecycle import RecordedResult
+    from tenuto.job.finish import RecordedResult
 
     try:
         content = file.read_bytes()

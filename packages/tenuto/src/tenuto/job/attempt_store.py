@@ -1,16 +1,16 @@
 """The rows of attempts, their segments and chunks, and the changes that an attempt makes to its job.
 
-Takes a transaction, never commits. Every update of a job names the state and the attempt it starts from;
-None or 0 rows means that another transaction was first, and nothing more may then be written.
+Takes a transaction, never commits. Every update of a job names the states (`states.Move`) and the attempt it
+starts from; None or 0 rows means that another transaction was first, and nothing more may then be written.
 """
-
-from collections.abc import Sequence
 
 from msgspec.structs import asdict
 
 from tenuto.db import records
 from tenuto.db.database import Row, Transaction
+from tenuto.job.fate import Fate
 from tenuto.job.rows import AttemptKeys, ChunkKey, FencedAttempt, NewSegment, Segment, SegmentBytes
+from tenuto.job.states import END_ATTEMPT, FINAL, SUCCEED
 
 
 def free_slot_of(tx: Transaction, attempt_id: str) -> None:
@@ -114,11 +114,11 @@ def succeed(
     tx: Transaction, job_id: str, attempt_id: str, *, artifact_id: str, charged_micros: int, now_ms: int
 ) -> int | None:
     changed = tx.one(
-        """update job set state = 'succeeded', artifact_id = :artifact_id, charged_micros = :charged,
-                          audio_ms = coalesce((select duration_ms from attempt where id = :attempt_id), 0),
-                          finished_at = :now, event_sequence = event_sequence + 1
-           where id = :id and attempt_id = :attempt_id and state in ('running', 'recovery_required')
-           returning event_sequence""",
+        f"""update job set state = 'succeeded', artifact_id = :artifact_id, charged_micros = :charged,
+                           audio_ms = coalesce((select duration_ms from attempt where id = :attempt_id), 0),
+                           finished_at = :now, event_sequence = event_sequence + 1
+            where id = :id and attempt_id = :attempt_id and {SUCCEED.guard}
+            returning event_sequence""",  # noqa: S608 (states)
         id=job_id,
         attempt_id=attempt_id,
         artifact_id=artifact_id,
@@ -128,66 +128,39 @@ def succeed(
     return _sequence(changed)
 
 
-def end_running(
-    tx: Transaction,
-    job_id: str,
-    attempt_id: str,
-    state: str,
-    *,
-    error_code: str | None,
-    error_message: str | None,
-    now_ms: int,
-) -> int | None:
-    """running → failed | cancelled, by its own attempt."""
+def end_running(tx: Transaction, job_id: str, attempt_id: str, fate: Fate, *, now_ms: int) -> int | None:
+    """The job is over, or waits for an operator. Writes no more than it must: the row may be damaged."""
+    assert fate.state in END_ATTEMPT.after
     changed = tx.one(
-        """update job set state = :state, error_code = :code, error_message = :message,
-                          finished_at = :now, event_sequence = event_sequence + 1
-           where id = :id and attempt_id = :attempt_id and state = 'running' returning event_sequence""",
+        f"""update job set state = :state, error_code = :code, error_message = :message,
+                           finished_at = :finished, event_sequence = event_sequence + 1
+            where id = :id and attempt_id = :attempt_id and {END_ATTEMPT.guard}
+            returning event_sequence""",  # noqa: S608 (states)
         id=job_id,
         attempt_id=attempt_id,
-        state=state,
-        code=error_code,
-        message=error_message,
-        now=now_ms,
+        state=fate.state,
+        code=fate.error_code,
+        message=fate.error_message,
+        finished=now_ms if fate.state in FINAL else None,
     )
     return _sequence(changed)
 
 
-def requeue_running(
-    tx: Transaction,
-    job_id: str,
-    attempt_id: str,
-    *,
-    hosts_lost: int,
-    workers_lost: int,
-    not_before_ms: int,
-    losses_shared: int = 0,
-) -> int | None:
-    """running → queued, at its old place (ids order the queue), with the losses counted."""
+def requeue_running(tx: Transaction, job_id: str, attempt_id: str, fate: Fate, *, now_ms: int) -> int | None:
+    """The job waits again, at its old place (ids order the queue), with the losses counted."""
     changed = tx.one(
-        """update job set state = 'queued', hosts_lost = :hosts_lost, workers_lost = :workers_lost,
-                          losses_shared = losses_shared + :losses_shared,
-                          not_before_at = :not_before, event_sequence = event_sequence + 1
-           where id = :id and attempt_id = :attempt_id and state = 'running' returning event_sequence""",
+        f"""update job set state = 'queued', hosts_lost = hosts_lost + :hosts_lost,
+                           workers_lost = workers_lost + :workers_lost,
+                           losses_shared = losses_shared + :losses_shared,
+                           not_before_at = :not_before, event_sequence = event_sequence + 1
+            where id = :id and attempt_id = :attempt_id and {END_ATTEMPT.guard}
+            returning event_sequence""",  # noqa: S608 (states)
         id=job_id,
         attempt_id=attempt_id,
-        hosts_lost=hosts_lost,
-        workers_lost=workers_lost,
-        losses_shared=losses_shared,
-        not_before=not_before_ms,
-    )
-    return _sequence(changed)
-
-
-def require_recovery(tx: Transaction, job_id: str, attempt_id: str, *, code: str, message: str) -> int | None:
-    changed = tx.one(
-        """update job set state = 'recovery_required', error_code = :code, error_message = :message,
-                          event_sequence = event_sequence + 1
-           where id = :id and attempt_id = :attempt_id and state = 'running' returning event_sequence""",
-        id=job_id,
-        attempt_id=attempt_id,
-        code=code,
-        message=message,
+        hosts_lost=fate.hosts_lost,
+        workers_lost=fate.workers_lost,
+        losses_shared=fate.losses_shared,
+        not_before=now_ms + fate.pause_ms if fate.pause_ms else 0,
     )
     return _sequence(changed)
 
@@ -313,30 +286,8 @@ def newest_attempt(tx: Transaction, job_id: str) -> str | None:
     return None if row is None or row["attempt_id"] is None else str(row["attempt_id"])
 
 
-# --- paid results that the store of bytes has not taken yet -----------------------------------------------
-
-
-def keep_result(tx: Transaction, lines: Sequence[str], *, job_id: str, attempt_id: str, now_ms: int) -> None:
-    """Lines that are already stored are kept: an earlier commit, whose outcome was unknown, stored them."""
-    for sequence, content in enumerate(lines):
-        tx.do(
-            """insert into kept_result (attempt_id, sequence, job_id, content, created_at)
-               values (:attempt_id, :sequence, :job_id, :content, :now)
-               on conflict (attempt_id, sequence) do nothing""",
-            attempt_id=attempt_id,
-            sequence=sequence,
-            job_id=job_id,
-            content=content,
-            now=now_ms,
-        )
-
-
-def kept_result(tx: Transaction, attempt_id: str) -> list[str]:
-    rows = tx.all("select content from kept_result where attempt_id = :id order by sequence", id=attempt_id)
-    return [str(row["content"]) for row in rows]
-
-
 def has_kept(tx: Transaction, attempt_id: str) -> bool:
+    """Whether the database keeps the attempt's result."""
     return (
         tx.one("select 1 from kept_result where attempt_id = :id and sequence = 0", id=attempt_id) is not None
     )

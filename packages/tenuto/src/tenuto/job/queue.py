@@ -1,7 +1,7 @@
 """The queue of each lane: taking work from it, its slots, and how many jobs an account may have in it.
 
 A claim takes a slot, the account whose turn it is, its oldest job, and opens an attempt, in one transaction;
-what happens to the attempt afterwards is in `lifecycle`. A job whose row cannot be read is handed to the
+what becomes of the attempt afterwards is in `finish`. A job whose row cannot be read is handed to the
 operator here and the next one is taken, so that it does not affect any other job.
 """
 
@@ -18,7 +18,7 @@ from tenuto.db.database import Database, Deferred, Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.errors import RateLimited, causes
 from tenuto.ids import Ids
-from tenuto.job import lifecycle
+from tenuto.job import attempt_store, finish
 from tenuto.job import queue_store as store
 from tenuto.job.rows import JobWork, OpenAttempt, Started, WaitingAccount
 from tenuto.job.states import MAX_LOSSES_SHARED
@@ -109,7 +109,7 @@ def claim(
 
 
 def _hand_over(tx: Transaction, attempt_id: str, error: Unreadable, now_ms: int) -> None:
-    lifecycle.hand_over(
+    finish.hand_over(
         tx, attempt_id, code="unreadable", message=str(error), evidence=causes(error), now_ms=now_ms
     )
 
@@ -245,6 +245,14 @@ def lanes_with_work(tx: Transaction, offered: dict[str, frozenset[str]], *, now_
         (lane, store.ask_work(tx, lane, sorted(models), now_ms)) for lane, models in offered.items() if models
     ]
     return [lane for lane, work in asked if work.one() is not None]
+
+
+def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> dict[str, bool | None]:
+    """Raise the beat of each attempt; True: its job was cancelled, None: the attempt is over."""
+    return {
+        attempt_id: attempt_store.raise_beat(tx, attempt_id, None if made is None else json.dumps(made))
+        for attempt_id, made in progress.items()
+    }
 
 
 def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:

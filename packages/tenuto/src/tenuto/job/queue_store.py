@@ -12,7 +12,7 @@ from tenuto.db import records
 from tenuto.db.database import Deferred, Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.job.rows import Counted, FreeSlot, JobWork, OpenAttempt, SlotRow, Started, WaitingAccount
-from tenuto.job.states import MAX_PAUSE_MS
+from tenuto.job.states import MAX_PAUSE_MS, START
 from tenuto.job.store import AFTER_ALL
 
 CANDIDATES = 4
@@ -84,9 +84,9 @@ def start(tx: Transaction, job_id: str, attempt_id: str, now_ms: int) -> Deferre
     return records.ask(
         tx,
         Started,
-        """update job set state = 'running', attempt_id = :attempt_id, attempts = attempts + 1,
-                          started_at = coalesce(started_at, :now), event_sequence = event_sequence + 1
-           where id = :id and state = 'queued' returning event_sequence, attempts""",
+        f"""update job set state = 'running', attempt_id = :attempt_id, attempts = attempts + 1,
+                           started_at = coalesce(started_at, :now), event_sequence = event_sequence + 1
+            where id = :id and {START.guard} returning event_sequence, attempts""",  # noqa: S608 (states)
         id=job_id,
         attempt_id=attempt_id,
         now=now_ms,

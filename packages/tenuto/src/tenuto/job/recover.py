@@ -13,8 +13,8 @@ from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, Price
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord, BlobStore, check_whole
 from tenuto.ids import Ids
-from tenuto.job import attempt_store, lifecycle, store
-from tenuto.job.lifecycle import RecordedResult
+from tenuto.job import attempt_store, finish, store
+from tenuto.job.finish import RecordedResult
 from tenuto.job.rows import JobRow, WaitingJob
 from tenuto.job.states import CANCELLED, FAILED, RECOVERY_REQUIRED, Decision, is_overdue
 from tenuto.kind.kinds import SuppliedResult, kinds
@@ -98,13 +98,13 @@ def complete(
     if attempt_id is None:
         raise OperatorError(f"the record of {job_id} is damaged: it names no attempt; void it")
     if result is not None:
-        lifecycle.record_result(tx, attempt_id, result, now_ms=now_ms)
+        finish.record_result(tx, attempt_id, result, now_ms=now_ms)
     elif store.reopen_attempt(tx, attempt_id) == 0:
         raise OperatorError(
             f"{job_id} has no recorded result; bring one: tenuto admin recover complete {job_id} --file FILE"
         )
     try:
-        lifecycle.succeed(tx, ids, attempt_id, now_ms=now_ms, by=by)
+        finish.succeed(tx, ids, attempt_id, now_ms=now_ms, by=by)
     except PriceInvalid as error:
         raise OperatorError(f"{job_id} cannot be charged for: {error.message}; void it") from error
 

@@ -1,17 +1,18 @@
 """The states of a job and the transitions between them, as data; the messages that callers read about a
 failed job; an operator's decision. No database, no clock.
 
-Every transition is one named function in `lifecycle`, `submit`, `queue` or `recover`, and one event.
+Every transition is one named function in `finish`, `submit`, `queue` or `recover`, and one event.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
 from tenuto.errors import OperatorError
 
 QUEUED = "queued"
-"""Accepted, durable, covered by a hold; waits for a slot. Set by submit, release and rescue."""
+"""Accepted, durable, covered by a hold; waits for a slot. Set by submit, and by every end of an attempt after
+which the job may run again."""
 
 RUNNING = "running"
 """One attempt runs it, in a slot. If the worker dies, upkeep rescues the attempt."""
@@ -36,14 +37,39 @@ SUBMITTING = "submitting"
 ALL = (SUBMITTING, QUEUED, RUNNING, SUCCEEDED, FAILED, CANCELLED, RECOVERY_REQUIRED)
 FINAL = frozenset({SUCCEEDED, FAILED, CANCELLED})
 
+
+class Move(NamedTuple):
+    """The states that one update of a job may start from, and those that it may lead to."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def guard(self) -> str:
+        """The condition of that update: if no row meets it, another transaction was first."""
+        return f"state in ({', '.join(map(repr, self.before))})"
+
+
+ACCEPT = Move((SUBMITTING,), (QUEUED,))
+START = Move((QUEUED,), (RUNNING,))
+"""By a claim."""
+END_QUEUED = Move((QUEUED,), (CANCELLED, FAILED))
+"""By the caller, or by the deadline."""
+END_ATTEMPT = Move((RUNNING,), (QUEUED, FAILED, CANCELLED, RECOVERY_REQUIRED))
+"""By whatever ended the attempt without a result: see `fate`."""
+SUCCEED = Move((RUNNING, RECOVERY_REQUIRED), (SUCCEEDED,))
+"""By the result of the job's own attempt, even a late one."""
+DECIDE = Move((RECOVERY_REQUIRED,), (QUEUED, FAILED, CANCELLED))
+"""By an operator."""
+
 TRANSITIONS: dict[str, frozenset[str]] = {
-    SUBMITTING: frozenset({QUEUED}),
-    QUEUED: frozenset({RUNNING, CANCELLED, FAILED}),
-    RUNNING: frozenset({SUCCEEDED, FAILED, CANCELLED, QUEUED, RECOVERY_REQUIRED}),
-    RECOVERY_REQUIRED: frozenset({SUCCEEDED, FAILED, QUEUED, CANCELLED}),
-    SUCCEEDED: frozenset(),
-    FAILED: frozenset(),
-    CANCELLED: frozenset(),
+    state: frozenset(
+        after
+        for move in (ACCEPT, START, END_QUEUED, END_ATTEMPT, SUCCEED, DECIDE)
+        if state in move.before
+        for after in move.after
+    )
+    for state in ALL
 }
 
 MAX_HOSTS_LOST = 3

@@ -1,7 +1,7 @@
 """The rows of jobs and their events. Takes a transaction, never commits.
 
-Every change of a job's state is an update that names the state (and attempt) it starts from; None or 0 rows
-means that another transaction was first, and nothing more may then be written.
+Every change of a job's state is an update that names the states (`states.Move`) and the attempt it starts
+from; None or 0 rows means that another transaction was first, and nothing more may then be written.
 """
 
 import msgspec
@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from tenuto.db import records
 from tenuto.db.database import Deferred, Row, Transaction
 from tenuto.job.rows import BoundKey, CancelNoted, JobRow, NewestKey, OwnedJob, WaitingJob
-from tenuto.job.states import LEAST_DEADLINE_MS, Decision
+from tenuto.job.states import DECIDE, END_QUEUED, LEAST_DEADLINE_MS, Decision
 
 AFTER_ALL = "joc"
 """Greater than any id of a job.
@@ -196,11 +196,12 @@ def end_queued(
     now_ms: int,
 ) -> int | None:
     """queued → cancelled | failed, before any worker took it."""
+    assert state in END_QUEUED.after
     changed = tx.one(
-        """update job set state = :state, error_code = :code, error_message = :message,
+        f"""update job set state = :state, error_code = :code, error_message = :message,
                           finished_at = :now, event_sequence = event_sequence + 1,
                           cancel_requested_at = case when :state = 'cancelled' then cast(:now as bigint) end
-           where id = :id and state = 'queued' returning event_sequence""",
+           where id = :id and {END_QUEUED.guard} returning event_sequence""",  # noqa: S608 (states)
         id=job_id,
         state=state,
         code=error_code,
@@ -265,10 +266,11 @@ def end_recovery(
     now_ms: int,
 ) -> int | None:
     """recovery_required → failed | cancelled, by an operator."""
+    assert state in DECIDE.after
     changed = tx.one(
-        """update job set state = :state, error_code = :code, error_message = :message,
+        f"""update job set state = :state, error_code = :code, error_message = :message,
                           finished_at = :now, event_sequence = event_sequence + 1
-           where id = :id and state = 'recovery_required' returning event_sequence""",
+           where id = :id and {DECIDE.guard} returning event_sequence""",  # noqa: S608 (states)
         id=job_id,
         state=state,
         code=error_code,
@@ -281,9 +283,9 @@ def end_recovery(
 def requeue_recovery(tx: Transaction, job_id: str) -> int | None:
     """recovery_required → queued, by an operator who accepts that the call may be paid for twice."""
     changed = tx.one(
-        """update job set state = 'queued', error_code = null, error_message = null,
+        f"""update job set state = 'queued', error_code = null, error_message = null,
                           cancel_requested_at = null, event_sequence = event_sequence + 1
-           where id = :id and state = 'recovery_required' returning event_sequence""",
+           where id = :id and {DECIDE.guard} returning event_sequence""",  # noqa: S608 (states)
         id=job_id,
     )
     return _sequence(changed)

@@ -6,7 +6,7 @@ from functools import partial
 
 from tenuto.db.database import Transaction
 from tenuto.host.host import HostNotReady
-from tenuto.job import chunks, lifecycle, queue
+from tenuto.job import chunks, finish, queue
 from tenuto.kind import operations as catalog
 from tenuto.kind.kinds import kinds
 from tenuto.kind.presence import Presence
@@ -84,13 +84,13 @@ class Expiry:
 
         def end(job_id: str) -> None:
             if context.database.write(
-                lambda tx: lifecycle.expire(tx, context.ids, job_id=job_id, now_ms=now_ms)
+                lambda tx: finish.expire(tx, context.ids, job_id=job_id, now_ms=now_ms)
             ):
                 expired.append(job_id)
 
         after = self._seen_up_to.get(lane, "")
-        jobs = context.database.read(lambda tx: lifecycle.overdue(tx, lane=lane, now_ms=now_ms, after=after))
-        self._seen_up_to[lane] = jobs[-1] if len(jobs) == lifecycle.EXPIRY_BATCH else ""
+        jobs = context.database.read(lambda tx: finish.overdue(tx, lane=lane, now_ms=now_ms, after=after))
+        self._seen_up_to[lane] = jobs[-1] if len(jobs) == finish.EXPIRY_BATCH else ""
         for job_id in jobs:
             turn.do("expire_job", partial(end, job_id), job_id=job_id)
         if expired:

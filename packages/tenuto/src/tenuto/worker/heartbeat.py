@@ -15,7 +15,7 @@ from tenuto import failpoints
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.host.host import Cancellation
-from tenuto.job import lifecycle, queue
+from tenuto.job import queue
 from tenuto.kind import operations as catalog
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
@@ -194,7 +194,7 @@ class Heartbeat:
             # A machine that slept for long, or was cut off, may come back to a service that forgot it.
             if seen and not catalog.see_worker(tx, self._context.worker_id, now_ms=now_ms):
                 self._register(tx)
-            return lifecycle.heartbeat(tx, progress)
+            return queue.heartbeat(tx, progress)
 
         try:
             answer = self._context.database.write(beat)

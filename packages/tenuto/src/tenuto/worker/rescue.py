@@ -22,7 +22,7 @@ from tenuto.errors import (
 )
 from tenuto.file import operations as artifacts
 from tenuto.file.apart import Apart
-from tenuto.job import lifecycle, queue
+from tenuto.job import finish, queue
 from tenuto.job.rows import OpenAttempt
 from tenuto.job.states import UNFORESEEN, UNSETTLED
 from tenuto.logs import get_logger
@@ -128,7 +128,7 @@ class Rescue:
         context, now_ms = self._context, self._context.clock()
 
         def rescue(tx: Transaction) -> str:
-            done = lifecycle.rescue(tx, context.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms)
+            done = finish.rescue(tx, context.ids, attempt.attempt_id, beat=attempt.beat, now_ms=now_ms)
             failpoints.hit("rescue.before_commit")
             return done
 
@@ -177,7 +177,7 @@ class Rescue:
             raise
         except (CorruptBlob, ArtifactUnavailable):
             context.database.write(
-                lambda tx: lifecycle.result_unusable(
+                lambda tx: finish.result_unusable(
                     tx,
                     attempt.attempt_id,
                     message="the recorded result's bytes are missing or damaged",
@@ -188,7 +188,7 @@ class Rescue:
         failpoints.hit("rescue.verified")
         try:
             context.database.write(
-                lambda tx: lifecycle.succeed(tx, context.ids, attempt.attempt_id, now_ms=now_ms)
+                lambda tx: finish.succeed(tx, context.ids, attempt.attempt_id, now_ms=now_ms)
             )
         except (Stale, Unavailable):
             raise
@@ -204,7 +204,7 @@ class Rescue:
         """An unexpected error in one attempt: record it for the operator."""
         context, now_ms, evidence = self._context, self._context.clock(), causes(error)
         context.database.write(
-            lambda tx: lifecycle.hand_over(
+            lambda tx: finish.hand_over(
                 tx, attempt.attempt_id, code=code, message=message, evidence=evidence, now_ms=now_ms
             )
         )

@@ -17,13 +17,14 @@ from typing import Any
 from msgspec.structs import asdict
 
 from tenuto.db.database import Transaction
-from tenuto.errors import Stale, StorageFailed, StoreUnreachable, TenutoError, Unavailable, causes
-from tenuto.features.kept_results import results
+from tenuto.errors import Stale, StorageFailed, StoreUnreachable, Unavailable, causes
+from tenuto.features.kept_results import results, store
 from tenuto.features.kept_results.results import MAX_BYTES, KeptResult
 from tenuto.file.apart import Apart
 from tenuto.file.reasons import reason
-from tenuto.job import chunks, lifecycle
-from tenuto.job.lifecycle import RecordedResult
+from tenuto.host.host import HostResult
+from tenuto.job import chunks, finish
+from tenuto.job.finish import RecordedResult
 from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey
 from tenuto.job.states import UNFORESEEN
@@ -31,7 +32,7 @@ from tenuto.logs import get_logger, log_failure
 from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.duties import Duty, Turn
-from tenuto.worker.storage_retries import NotStored
+from tenuto.worker.keeping import keeping
 from tenuto.worker.watch import Watch
 
 RESCUED = "rescued"
@@ -46,18 +47,13 @@ LONGEST_PAUSE_S = 30.0
 _log = get_logger("tenuto.worker")
 
 
-class LeftToOthers(TenutoError):
-    """The worker had to stop. The database keeps the result; the attempt stays open until that is stored."""
-
-    code = "storage_failed"
-
-
 class PaidResult:
     """One result, from the engine's answer until it is recorded. For the attempt's own thread."""
 
-    def __init__(self, calls: EngineCalls, result: KeptResult) -> None:
-        self._calls = calls
-        self._result = result
+    def __init__(self, calls: EngineCalls, result: HostResult) -> None:
+        self._context = calls.context
+        self._claim = calls.claim
+        self._result = KeptResult(result.content, result.media_type, result.metadata, result.duration_ms)
         self._is_tried = self._is_in_database = False
         self._file: Path | None = None
         self._lost = self._why = ""
@@ -70,21 +66,21 @@ class PaidResult:
             if not self._is_in_database:
                 self._write_file()
 
-    def leave(self, error: NotStored) -> NotStored | LeftToOthers:
-        """The worker ends now; returns what to raise, with what an operator needs to know."""
+    def leave(self) -> str | None:
+        """The worker ends now. None: the database keeps the result; the attempt stays open until that is
+        stored. Otherwise where it is, or why it is lost."""
         self.keep()
         if self._file is not None and self._write_row():
             self._is_in_database = True
-            self.forget_file()
+            self.forget()
         if self._is_in_database:
-            return LeftToOthers()
-        job_id = self._calls.claim.job_id
-        command = f"tenuto admin recover complete {job_id} --file {self._file}"
-        where = f"the result is in {self._file} on the worker's machine: {command}"
-        error.evidence += f"\n{where if self._file is not None else self._lost}"
-        return error
+            return None
+        if self._file is None:
+            return self._lost
+        command = f"tenuto admin recover complete {self._claim.job_id} --file {self._file}"
+        return f"the result is in {self._file} on the worker's machine: {command}"
 
-    def forget_file(self) -> None:
+    def forget(self) -> None:
         """It is safe elsewhere."""
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -94,7 +90,7 @@ class PaidResult:
         if len(self._result.content) > MAX_BYTES:
             self._why = "it is too large for the database"
             return False
-        context, attempt_id = self._calls.context, self._calls.claim.attempt_id
+        context, attempt_id = self._context, self._claim.attempt_id
 
         def keep(tx: Transaction) -> None:
             results.keep(tx, attempt_id, self._result, now_ms=context.clock())
@@ -108,12 +104,12 @@ class PaidResult:
         except Exception as error:  # A bug, too: the file is left.
             self._why = f"the database {reason(error.__cause__ or error)}"
             return False
-        _log.warning("result.kept", job_id=self._calls.claim.job_id, attempt_id=attempt_id)
+        _log.warning("result.kept", job_id=self._claim.job_id, attempt_id=attempt_id)
         return True
 
     def _write_file(self) -> None:
-        claim = self._calls.claim
-        path = self._calls.context.settings.folder.absolute() / RESCUED / claim.attempt_id
+        claim = self._claim
+        path = self._context.settings.folder.absolute() / RESCUED / claim.attempt_id
         try:
             _write(path, self._result.content)
         except OSError as error:
@@ -151,6 +147,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def duties(watch: Watch) -> list[Duty]:
     """In threads of their own: the store may still hang, and the disk may while the store does not."""
+    keeping.begin, keeping.keep_chunk = PaidResult, keep_chunk
     kept = KeptResults()
     return [
         Duty("kept_results", kept.store_all, thread="kept-results", is_needed=kept.may_store),
@@ -167,7 +164,7 @@ def take_files(turn: Turn) -> None:
             attempt_id = path.name.partition(".")[0]
             if path.suffix and _add_chunk(context, path, attempt_id):
                 path.unlink(missing_ok=True)
-            elif context.database.write(partial(lifecycle.is_over, attempt_id=attempt_id)):
+            elif context.database.read(partial(store.is_over, attempt_id=attempt_id)):
                 path.unlink(missing_ok=True)
                 _log.info("result.not_needed", attempt_id=attempt_id)
 
@@ -191,7 +188,8 @@ def _add_chunk(context: WorkerContext, path: Path, attempt_id: str) -> bool:
 class KeptResults:
     """Stores what workers that are gone have kept.
 
-    Several workers may store the same result: one of them records it, and the sweep removes the other bytes.
+    In a thread of its own, as the store may still hang. Several workers may store the same result: one of
+    them records it, and the sweep removes the other bytes.
     """
 
     def __init__(self) -> None:
@@ -226,14 +224,14 @@ class KeptResults:
         self._pause_s = 0.0
         recorded = RecordedResult(blob, kept.media_type, kept.metadata, kept.duration_ms)
         now_ms = context.clock()
-        context.database.write(lambda tx: lifecycle.record_result(tx, attempt_id, recorded, now_ms=now_ms))
+        context.database.write(lambda tx: finish.record_result(tx, attempt_id, recorded, now_ms=now_ms))
 
 
 def _hand_over(context: WorkerContext, attempt_id: str, error: Exception) -> None:
     """Its rows are damaged: an operator decides, and its slot is free for other jobs."""
     now_ms, evidence = context.clock(), causes(error)
     context.database.write(
-        lambda tx: lifecycle.hand_over(
+        lambda tx: finish.hand_over(
             tx, attempt_id, code="unforeseen", message=UNFORESEEN, evidence=evidence, now_ms=now_ms
         )
     )

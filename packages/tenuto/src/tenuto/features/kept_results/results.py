@@ -11,7 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 from tenuto.db.database import Transaction
-from tenuto.job import lifecycle
+from tenuto.features.kept_results import store
+from tenuto.job import finish
 
 MAX_BYTES = 32 << 20
 """Speech of eleven minutes; a longer result is kept in a file."""
@@ -30,16 +31,17 @@ class KeptResult(Struct, frozen=True):
 
 def keep(tx: Transaction, attempt_id: str, result: KeptResult, *, now_ms: int) -> None:
     """Write the result down; repeatable. Stale: the attempt is no longer the job's, or has a result."""
+    job_id = finish.unrecorded(tx, attempt_id).job_id
     description = {name: getattr(result, name) for name in ("media_type", "metadata", "duration_ms")}
     description["sha256"] = hashlib.sha256(result.content).hexdigest()
     pieces = (result.content[at : at + PIECE_BYTES] for at in range(0, len(result.content), PIECE_BYTES))
     lines = [json.dumps(description), *(base64.b64encode(piece).decode("ascii") for piece in pieces)]
-    lifecycle.keep_result(tx, attempt_id, lines, now_ms=now_ms)
+    store.keep(tx, lines, job_id=job_id, attempt_id=attempt_id, now_ms=now_ms)
 
 
 def find(tx: Transaction, attempt_id: str) -> KeptResult | None:
     """The result that the attempt has kept, if any. ValueError, TypeError, KeyError: its rows are damaged."""
-    lines = lifecycle.kept_result(tx, attempt_id)
+    lines = store.kept(tx, attempt_id)
     if not lines:
         return None
     content, description = b"".join(map(base64.b64decode, lines[1:])), json.loads(lines[0])

@@ -27,7 +27,7 @@ from tenuto.features.openai.keys import find_earlier, has_left, request_key
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.file import operations as artifacts
 from tenuto.file.operations import Opened
-from tenuto.job import lifecycle, read
+from tenuto.job import finish, read
 from tenuto.job.read import Operation
 from tenuto.job.states import CANCELLED, RECOVERY_REQUIRED, SUCCEEDED
 from tenuto.job.submit import Request, submit_all_async
@@ -241,7 +241,7 @@ async def _take_over(service: Service, caller: Caller, job_ids: Sequence[str]) -
     waiter = service.part(OpenRequests).process
     try:
         await service.database.write_async(
-            lambda tx: lifecycle.take_over(tx, job_ids, waiter=waiter), account_id=caller.account_id
+            lambda tx: finish.take_over(tx, job_ids, waiter=waiter), account_id=caller.account_id
         )
     except TenutoError as error:
         _log.warning("openai.not_taken_over", job_id=", ".join(job_ids), reason=error.message)
@@ -263,9 +263,7 @@ async def _cancel_queued(service: Service, caller: Caller, job_id: str) -> None:
 
     def cancel(tx: Transaction) -> bool:
         waiter, now_ms = service.part(OpenRequests).process, service.clock()
-        return lifecycle.cancel_abandoned(
-            tx, service.ids, caller, job_id=job_id, waiter=waiter, now_ms=now_ms
-        )
+        return finish.cancel_abandoned(tx, service.ids, caller, job_id=job_id, waiter=waiter, now_ms=now_ms)
 
     try:
         if await service.database.write_async(cancel, account_id=caller.account_id):

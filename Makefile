@@ -58,7 +58,7 @@ install-into = $(3) -m venv --clear --without-pip $(1) && echo "installing $(2)"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-variants test-alone limits mutants faults soak soak-tests endurance cluster fuzz simulation bench pictures quality ray adapters docs dist js
+.PHONY: help setup demo serve check check-types check-rest fix test-fast test-core test test-variants test-alone limits mutants faults soak soak-tests endurance cluster fuzz simulation bench pictures quality ray adapters docs dist js
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
@@ -95,6 +95,10 @@ fix: $(TEST)  ## what ruff can fix by itself
 
 test-fast: $(TEST)  ## the unit tier alone, in about two minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit --ignore=tests/test_tidy.py
+
+# Fails as long as the core imports a feature.
+test-core: $(TEST)  ## the core's tests in a copy of the tree without tenuto/features
+	@$(BIN)/python -m tests.without_features
 
 test: $(TESTED) check  ## what a change must pass before it is committed
 	@$(BIN)/tenuto models pull

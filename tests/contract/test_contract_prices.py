@@ -17,6 +17,8 @@ from servers.speed import HANG_S
 from servers.upstream import THOUGHTS, UpstreamServer
 from tenuto.features.audit import audit
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 CREDIT = "1"
 CREDIT_MICROS = 1_000_000
 CHARGE_MICROS = 5 * 2 + 2 * 8

@@ -14,7 +14,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
 SOURCES = Path("packages/tenuto/src/tenuto")
 SEED = "tenuto 1"
 
@@ -50,15 +49,18 @@ class Part:
 
 _LEDGER = ("tests/properties", "tests/simulation", "tests/worker", "tests/webhooks")
 _EDGE = ("tests/contract/test_contract_order.py", "tests/contract/test_contract_isolation.py")
+_JOBS = (
+    *(f"tests/jobs/test_{name}.py" for name in ("lifecycle", "submit", "claim", "recover")),
+    "tests/jobs",
+)
 PARTS = (
-    Part("job", 50, ("tests/jobs", "tests/billing"), (*_LEDGER, "tests/artifacts", *_EDGE)),
-    Part(
-        "money", 20, ("tests/billing", "tests/jobs"), (*_LEDGER, "tests/accounts", "tests/chat", "tests/web")
-    ),
+    Part("job", 50, (*_JOBS, "tests/billing"), (*_LEDGER, "tests/artifacts", *_EDGE)),
+    Part("money", 20, ("tests/billing", *_JOBS), (*_LEDGER, "tests/chat", "tests/web")),
     Part("account", 20, ("tests/accounts", "tests/api"), ("tests/web", "tests/jobs", *_EDGE)),
     Part("api", 12, ("tests/api", "tests/limits"), (*_EDGE, "tests/contract/test_contract_limits.py")),
     Part("file", 18, ("tests/artifacts", "tests/blobs"), ("tests/worker", "tests/jobs", *_EDGE)),
 )
+"""The tests that see most come first."""
 _MODULES = {
     "job": {
         "states", "store", "attempt_store", "queue", "queue_store", "lifecycle", "submit", "erasure", "fate",

@@ -17,6 +17,8 @@ FOLDERS = {
     ),
 }
 """Folders of one tier as a whole. Elsewhere a test is in the unit tier unless it needs a server."""
+KILLS = frozenset({"test_kills_of_the_client.py", "test_killed_migrations.py"})
+"""Files of the adversity tier in other folders."""
 SERVERS = frozenset({"browser", "pool", "postgres_server", "seaweed", "service"})
 """Fixtures that start one."""
 SERVER_PARAMETERS = frozenset({"postgresql", "s3"})
@@ -72,6 +74,8 @@ _TESTS = Path(__file__).parent
 
 def tier(item: pytest.Item) -> str:
     """The tier of a collected test."""
+    if item.path.name in KILLS:
+        return ADVERSITY
     return FOLDERS.get(_folder(item)) or (CONTRACT if _needs_a_server(item) else UNIT)
 
 

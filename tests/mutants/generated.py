@@ -56,7 +56,7 @@ _JOBS = (
 PARTS = (
     Part("job", 50, (*_JOBS, "tests/billing"), (*_LEDGER, "tests/artifacts", *_EDGE)),
     Part("money", 20, ("tests/billing", "tests/chat", *_JOBS), (*_LEDGER, "tests/web")),
-    Part("account", 20, ("tests/accounts", "tests/api"), ("tests/web", "tests/jobs", *_EDGE)),
+    Part("account", 20, ("tests/accounts", "tests/web", "tests/api"), ("tests/jobs", *_EDGE)),
     Part("api", 12, ("tests/api", "tests/limits"), (*_EDGE, "tests/contract/test_contract_limits.py")),
     Part("file", 18, ("tests/artifacts", "tests/blobs"), ("tests/worker", "tests/jobs", *_EDGE)),
 )

@@ -58,15 +58,15 @@ install-into = $(3) -m venv --clear --without-pip $(1) && echo "installing $(2)"
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo serve check check-types check-rest fix test-fast test test-variants test-alone limits mutants faults soak soak-tests endurance cluster fuzz simulation bench pictures quality ray adapters docs dist js
+.PHONY: help setup demo serve check check-types check-rest fix test-fast test-core test test-all test-alone limits mutants faults soak soak-tests endurance cluster fuzz simulation bench pictures quality ray adapters docs dist js
 
 help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
 	@printf '%s\n' '' 'Tests have four tiers (docs/testing.md); minutes on two cores:' \
 	  '  unit          2       make test-fast: no process of the service, no PostgreSQL, no browser, no weights' \
-	  '  contract      }11     make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands;' \
-	  '  adversity     }       crashes, attacks, limits, many machines' \
-	  '  variants      6       make test-variants: those tests again in other languages, with other programs and models' \
+	  '  contract      10      make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands' \
+	  '  adversity     }15     make test-all: crashes, attacks, limits, many machines;' \
+	  '  variants      }       those tests again in other languages, with other programs, models and pages' \
 	  '  measurements          make limits, bench, quality, faults (10), soak (at most 360), soak-tests, endurance (60), cluster, fuzz, simulation, mutants'
 
 setup: $(SERVE) $(STUDIO)  ## .venv with all that serving needs, and the studio where Node.js is; a second run does nothing
@@ -96,15 +96,19 @@ fix: $(TEST)  ## what ruff can fix by itself
 test-fast: $(TEST)  ## the unit tier alone, in about two minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit --ignore=tests/test_tidy.py
 
+# Fails as long as the core imports a feature.
+test-core: $(TEST)  ## the core's tests in a copy of the tree without tenuto/features
+	@$(BIN)/python -m tests.without_features
+
 test: $(TESTED) check  ## what a change must pass before it is committed
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m pytest $(AGAIN) -n $(WORKERS) --dist worksteal -m "not in_variants" --ignore=tests/test_tidy.py
+	@$(BIN)/python -m pytest $(AGAIN) -n $(WORKERS) --dist worksteal -m "not in_variants and not adversity" --ignore=tests/test_tidy.py
 
-test-variants: $(TESTED) $(LITELLM)/.is-installed $(WYOMING)/.is-installed  ## all other tests: other languages, programs, pages, texts; continuous integration runs both
+test-all: $(TESTED) $(LITELLM)/.is-installed $(WYOMING)/.is-installed  ## all other tests: adversity, other languages, programs, pages, texts; continuous integration runs both
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m pytest $(AGAIN) -n $(WORKERS) --dist worksteal -m in_variants
+	@$(BIN)/python -m pytest $(AGAIN) -n $(WORKERS) --dist worksteal -m "in_variants or adversity"
 
 dist: $(TEST) $(STUDIO) js  ## wheels and source archives of all distributions, with the studio, checked, into build/dist; build/js
 	@$(BIN)/python scripts/distributions.py --into $(DIST) $(DISTRIBUTIONS)

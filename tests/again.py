@@ -1,6 +1,6 @@
 """A pytest plugin: a test that failed runs once more, alone, and counts as flaky if it passes then.
 
-`make test` and `make test-variants` load it. When all tests have run and their processes have ended, each
+`make test` and `make test-all` load it. When all tests have run and their processes have ended, each
 failed one runs in a new pytest. What passes there is printed as `FLAKY name`, with its first failure, and
 counts as passed.
 

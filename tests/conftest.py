@@ -19,7 +19,7 @@ from servers.service import RunningService
 from tenuto.db.database import Database
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
-from tiers import FOLDERS, LONGEST, MEASURED, UNIT, VARIANT, is_variant, tier
+from tiers import ADVERSITY, FOLDERS, LONGEST, MEASURED, UNIT, VARIANT, is_variant, tier
 
 # Importing it keeps libraries that tests import from reporting anything.
 assert tenuto_engine
@@ -40,9 +40,11 @@ _numbers = itertools.count(1)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """`-m unit` does not even import what cannot be of that tier: that would take longer than its tests."""
-    is_other = collection_path.parent == Path(__file__).parent and collection_path.name in FOLDERS
-    return True if is_other and config.option.markexpr == UNIT else None
+    """What cannot be of the tiers that are asked for is not even imported: that takes longer than tests."""
+    of_folder = FOLDERS.get(collection_path.name) if collection_path.parent == Path(__file__).parent else None
+    asked = config.option.markexpr
+    is_other = asked == UNIT or (of_folder == ADVERSITY and f"not {ADVERSITY}" in asked)
+    return True if of_folder and is_other else None
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -5,19 +5,15 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 from scripts import settings_table
 
 import tenuto_kokoro
 from tenuto import config
-from tenuto.api import limits
-from tenuto.features.openai.routes import OPENAI_PATHS
 from tenuto.features.telemetry.metrics import ERRORS
 from tenuto.host.registry import ENTRIES
 from tenuto.kind.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text, Texts
 from tenuto.kind.kinds import kinds
 from tenuto.kind.rules import models
-from tenuto_kokoro.styles import ORIGINAL_VOICES
 
 ROOT = Path(__file__).parents[1]
 RUNNING = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
@@ -144,60 +140,11 @@ def test_speech_documents_say_what_the_model_honours() -> None:
     assert honoured | ignored == set(table)
 
 
-def test_speech_documents_name_the_voices_of_all_languages() -> None:
-    """One fixed voice for each language that the model speaks."""
-    [kokoro] = [entry for entry in ENTRIES if entry.kind == "speech" and not entry.fake]
-
-    assert dict(ORIGINAL_VOICES) == {row[0]: row[2] for row in rows(SPEECH, "## Languages")}
-    assert set(kokoro.languages) == set(ORIGINAL_VOICES)
-
-
-def test_the_documents_name_the_languages_of_the_image_model() -> None:
-    """docs/images.md against the catalog entry, in its order; the API's own description names none."""
-    [entry] = [entry for entry in ENTRIES if entry.kind == "image" and not entry.fake]
-    document = (ROOT / "docs" / "images.md").read_text("utf-8")
-    api = yaml.safe_load((ROOT / "openapi.yaml").read_text("utf-8"))["components"]["schemas"]
-    [said] = re.findall(rf"`{entry.model}`: (`zh`.*?);", document)
-
-    assert list(entry.languages) == re.findall(r"`(\w+)`", said)
-    assert (
-        "`languages` of the model's catalog entry"
-        in api["ImageParameters"]["properties"]["prompt"]["description"]
-    )
-
-
-def test_every_page_that_installs_a_package_of_ours_says_where_it_is() -> None:
-    """They are on no index yet: a page names the folder of the wheels, or links the page that does."""
-    pages = {page: page.read_text("utf-8") for page in (ROOT / "docs").rglob("*.md")}
-    installs = {page: text for page, text in pages.items() if re.search(r"pip install ['\"]?tenuto", text)}
-
-    assert len(installs) > 3
-    assert not [
-        page.name for page, text in installs.items() if not re.search(r"find-links|/install\.md", text)
-    ]
-    assert "PIP_FIND_LINKS" in pages[ROOT / "docs" / "start" / "en" / "install.md"]
-
-
 def test_no_command_makes_its_idempotency_key_as_it_runs() -> None:
     """Run again it would be new work, with a charge of its own; and not every machine has `uuidgen`."""
     pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("README*.md")]
 
     assert not [page.name for page in pages if re.search(r"Idempotency-Key: \$\(", page.read_text("utf-8"))]
-
-
-def test_the_rate_of_a_preview_is_that_of_the_setting() -> None:
-    """docs/preview.md names the default of `requests_per_second`."""
-    document = (ROOT / "docs" / "preview.md").read_text("utf-8")
-
-    assert f"{config.load({'HOME': '~'}).requests_per_second} a second" in document
-    assert limits.BURST_SECONDS == 2 and "twice as many in a burst" in document
-
-
-def test_the_setting_of_openais_routes_names_each_of_them() -> None:
-    """Whoever turns them off reads in the table of settings which paths are gone."""
-    [row] = [row for row in RUNNING.splitlines() if row.startswith("| `openai_routes` |")]
-
-    assert [] == [path for path in OPENAI_PATHS if f"`{path}" not in row]
 
 
 def rows(document: str, heading: str) -> list[list[str]]:

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from servers.service import RunningService
-from tenuto.features.models.manifest import shipped
-from tenuto.host.registry import ENTRIES, weights_of
+from tenuto.host.registry import ENTRIES
 
 ROOT = Path(__file__).parents[1]
 PAGES = {"en": "README.md", "zh": "README.zh.md"}
@@ -79,32 +78,6 @@ def test_the_readme_names_what_there_is() -> None:
     assert len(text.splitlines()) <= 150
 
 
-@pytest.mark.parametrize("language", PAGES)
-def test_every_figure_of_the_readme_stands_in_the_page_that_it_links(language: str) -> None:
-    """A new measurement that changes a page changes the front page with it."""
-    table = [row for row in page(language).splitlines() if re.search(r"\]\(docs/(?:\w+)\.md\) \|$", row)]
-    figures = [(row, number) for row in table for number in NUMBER.findall(row.split("|")[2])]
-    missing = [
-        f"{number}: {row}"
-        for row, number in figures
-        if not re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d]|[.,]\d)", linked(row))
-    ]
-
-    assert len(figures) > 6
-    assert not missing
-
-
-def test_the_pages_name_the_size_of_the_first_download() -> None:
-    """That of the weights of all models that are offered, as `tenuto serve` announces it."""
-    manifest = shipped()
-    names = {name for entry in ENTRIES if not entry.fake for name in weights_of(entry)}
-    size = sum(map(manifest.download_bytes, manifest.weights_for(sorted(names))))
-    running = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
-
-    assert [1, 1] == [page(language).count(f"{size / 1e9:.1f} GB") for language in PAGES]
-    assert f"{size / 1e6:.0f} MB with all engines" in running
-
-
 def test_both_languages_have_the_same_commands_figures_and_links() -> None:
     """They differ in what people read, and in the pages and pictures that exist in both languages."""
     english, chinese = page("en"), page("zh")
@@ -142,12 +115,6 @@ def links(text: str) -> list[str]:
     """Where a page leads, without the letters of its language, in no order."""
     found = re.findall(r'\]\(([^)]+)\)|(?:src|srcset)="([^"]+)"', text)
     return sorted(re.sub(r"[-./](zh|en)\b", "", "".join(link)) for link in found)
-
-
-def linked(row: str) -> str:
-    """The page that a row of the table links at its end."""
-    target: str = re.findall(r"\]\(([^)]+)\) \|$", row)[0]
-    return (ROOT / target).read_text("utf-8")
 
 
 def plain(serve: RunningService) -> dict[str, str]:

@@ -60,15 +60,6 @@ def test_the_commands_of_the_workflow_exist() -> None:
     assert script("publish").stderr.strip() == release.USAGE
 
 
-def test_the_workflow_is_the_documented_one() -> None:
-    """The jobs of docs/releasing.md, in their order, each after the one before."""
-    document = (ROOT / "docs" / "releasing.md").read_text("utf-8")
-    documented = re.findall(r"^\| (\w+) \| .+ \| .+ \|$", document, re.MULTILINE)[1:]
-
-    assert documented == list(RELEASE)
-    assert documented[:-1] == [job["needs"] for job in list(RELEASE.values())[1:]]
-
-
 def test_workflows_pin_their_actions_and_hold_no_secret() -> None:
     """A version of three numbers for each action; tokens only where they are needed, none stored."""
     actions = [step["uses"] for flow in WORKFLOWS.values() for step in steps(flow) if "uses" in step]

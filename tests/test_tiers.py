@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from scripts import contract_table
 
-from tiers import ALWAYS, FOLDERS, VARIANT, VARIANTS, is_variant
+from tiers import ADVERSITY, ALWAYS, FOLDERS, VARIANT, VARIANTS, is_variant
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -36,18 +36,18 @@ def test_the_page_explains_every_reason_for_a_variant() -> None:
 
 
 def test_every_test_is_run_by_one_of_two_targets() -> None:
-    """`make test` leaves out what has the mark, `make test-variants` runs just that, and both run in CI.
+    """`make test` leaves out variants and adversity, `make test-all` runs just these, and both run in CI.
 
     The first ignores the tidy rules, which run before it in `make check`.
     """
-    first, second = runs("test"), runs("test-variants")
+    first, second = runs("test"), runs("test-all")
 
-    assert [["-m", f"not {VARIANT}", "--ignore=tests/test_tidy.py"]] == first
-    assert [["-m", VARIANT]] == second
+    assert [["-m", f"not {VARIANT} and not {ADVERSITY}", "--ignore=tests/test_tidy.py"]] == first
+    assert [["-m", f"{VARIANT} or {ADVERSITY}"]] == second
     assert re.search(r"^test: .*\bcheck\b", MAKEFILE, re.MULTILINE)
     assert ["tests/test_tidy.py"] == [name for run in runs("check-rest") for name in run if "/" in name]
     assert "mark.variant" not in text(ROOT / "tests" / "test_tidy.py")
-    assert {"make test", "make test-variants"} <= set(text(ROOT / ".ci" / "run").splitlines())
+    assert {"make test", "make test-all"} <= set(text(ROOT / ".ci" / "run").splitlines())
 
 
 def test_no_row_of_the_contract_is_left_to_variants() -> None:
@@ -80,8 +80,8 @@ def test_a_mark_makes_a_variant(
     ("file", "reason", "message"),
     [
         ("studio/test_x.py", "slow", "'slow' is not one of the reasons"),
-        ("crash/test_x.py", "database", "`make test` runs everything"),
-        ("jobs/test_x.py", "depth", "`make test` runs everything"),
+        ("crash/test_x.py", "database", "tests/crash has no variants"),
+        ("jobs/test_x.py", "depth", "tests/jobs has no variants"),
     ],
 )
 def test_a_mark_without_a_reason_or_where_none_may_be_ends_the_run(

@@ -17,6 +17,8 @@ FOLDERS = {
     ),
 }
 """Folders of one tier as a whole. Elsewhere a test is in the unit tier unless it needs a server."""
+KILLS = frozenset({"test_kills_of_the_client.py", "test_killed_migrations.py"})
+"""Files of the adversity tier in other folders."""
 SERVERS = frozenset({"browser", "pool", "postgres_server", "seaweed", "service"})
 """Fixtures that start one."""
 SERVER_PARAMETERS = frozenset({"postgresql", "s3"})
@@ -57,33 +59,35 @@ VARIANTS = {
     "site": "the documentation built as a site; its pages, links and code are read as files",
     "depth": "more inputs of a sort of which `make test` has some",
 }
-"""Why a test may be left to `make test-variants`: `@pytest.mark.variant(REASON, only=PARAMETER)`."""
+"""Why `make test-all` has it, whatever its tier: `@pytest.mark.variant(REASON, only=PARAMETER)`."""
 VARIANT = "in_variants"
-"""The mark of those tests, by which the two targets choose theirs."""
+"""The mark of those tests, by which the two targets choose theirs, as by that of adversity."""
 MEASURED = "measured"
 """The mark of what `make limits` runs, where `servers/speed.py` limits seconds."""
 ALWAYS = frozenset(
     {"accounts", "artifacts", "attack", "backup", "billing", "blobs", "cluster", "crash", "db", "faults"}
     | {"jobs", "limits", "properties", "simulation", "webhooks", "worker"}
 )
-"""Folders of which `make test` runs all: the ledger, leases, fencing, crashes, the commit of results."""
+"""Folders without variants: the ledger, leases, fencing, crashes, the commit of results."""
 _TESTS = Path(__file__).parent
 
 
 def tier(item: pytest.Item) -> str:
     """The tier of a collected test."""
+    if item.path.name in KILLS:
+        return ADVERSITY
     return FOLDERS.get(_folder(item)) or (CONTRACT if _needs_a_server(item) else UNIT)
 
 
 def is_variant(item: pytest.Item) -> bool:
-    """Whether `make test-variants` runs it; a mark with `only` is for that value of a parameter alone."""
+    """Whether `make test` leaves it out; a mark with `only` is for that value of a parameter alone."""
     values = {None, *map(str, _parameters(item))}
     marks = [mark for mark in item.iter_markers("variant") if mark.kwargs.get("only") in values]
     reasons = [str(mark.args[0]) if mark.args else "" for mark in marks]
     if wrong := [reason for reason in reasons if reason not in VARIANTS]:
         raise pytest.UsageError(f"{item.nodeid}: {wrong[0]!r} is not one of the reasons in tests/tiers.py")
     if marks and _folder(item) in ALWAYS:
-        raise pytest.UsageError(f"{item.nodeid}: of tests/{_folder(item)}, `make test` runs everything")
+        raise pytest.UsageError(f"{item.nodeid}: tests/{_folder(item)} has no variants")
     return bool(marks)
 
 

@@ -78,10 +78,12 @@ def test_the_contracts_price_by_the_minute(duration_ms: int, micros: int) -> Non
 
 
 def test_a_price_by_the_job(world: World) -> None:
-    """Whatever its duration, never above the hold; by the minute a duration is needed."""
+    """Whatever its duration, never above the hold, nothing below 0; by the minute a duration is needed."""
     assert [7, 5] == [charge_micros(Price("job", 7, hold), None) for hold in (9, 5)]
     with pytest.raises(PriceInvalid, match="duration"):
         charge_micros(Price("audio_minute", 1, 1), None)
+    with pytest.raises(PriceInvalid, match="below 0"):
+        charge_micros(Price("job", -1, 1), None)
 
 
 def test_hold_and_settle(world: World) -> None:
@@ -122,6 +124,19 @@ def test_a_hold_beyond_the_balance_writes_nothing(world: World) -> None:
     assert before == world.everything()
     assert "needs 6.00 CNY, and the account has 0.000099 CNY available" in refused.value.message
     assert ("6.000000", "0.000099") == (refused.value.needed, refused.value.available)
+
+
+def test_what_a_hold_would_be_refused_is_refused_before_it(world: World) -> None:
+    """To the micro; what costs nothing needs no balance."""
+    caller = world.caller(50)
+
+    def check(amount_micros: int) -> None:
+        world.read(lambda tx: billing.refuse_uncovered(tx, caller.account_id, amount_micros, "job"))
+
+    check(0)
+    check(50)
+    with pytest.raises(InsufficientBalance):
+        check(51)
 
 
 def test_an_account_has_at_most_a_billion(world: World) -> None:

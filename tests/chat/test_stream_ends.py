@@ -27,6 +27,8 @@ from tenuto.features.chat.messages import Message
 from tenuto.features.chat.meter import Meter
 from tenuto.kind import rules
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 MODEL = "there/chat"
 CREDIT_MICROS = 1_000_000
 Read = Callable[[AsyncGenerator[Piece, None]], Awaitable[None]]

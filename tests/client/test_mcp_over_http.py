@@ -48,23 +48,14 @@ INITIALIZE: dict[str, Any] = {
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
-def service(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """A service with `/mcp`, for the tests of this file."""
-    url = None
-    if request.param == "postgresql":
-        server = request.getfixturevalue("postgres_server")
-        server.run("create database mcp_over_http")
-        url = server.url("mcp_over_http")
     variables = {"TENUTO_MCP": "on", "TENUTO_REQUESTS_PER_SECOND": "0", "TENUTO_CORS_ORIGINS": ALLOWED}
-    running = RunningService(tmp_path_factory.mktemp("mcp") / "data", url, variables=variables)
+    running = RunningService(tmp_path_factory.mktemp("mcp") / "data", variables=variables)
     running.start()
     yield running
     running.stop()
-    if url is not None:
-        server.run("drop database mcp_over_http with (force)")
 
 
 @pytest.fixture(scope="module")

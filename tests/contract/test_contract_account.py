@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from servers.callers import METERED, Caller, Operator, error_code, faults, job
+from servers.callers import METERED, ON_ONE_DATABASE, Caller, Operator, error_code, faults, job
 from servers.speed import HANG_S
 
 IMAGE = "fake/image"
@@ -109,6 +109,7 @@ def test_the_ledger_has_pages(caller: Caller) -> None:
     assert whole == [entry for page in pages for entry in page]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -135,6 +136,7 @@ def test_every_key_sees_its_account_and_no_other(operator: Operator) -> None:
     assert 1 == len(ledger(sibling))
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("path", ["/v1/account/balance", "/v1/account/ledger", "/v1/usage"])
 def test_a_key_is_needed(caller: Caller, path: str) -> None:
     """Without a valid key nothing is revealed (R8, R200)."""
@@ -217,6 +219,7 @@ def test_usage_is_asked_for_by_days(operator: Operator) -> None:
     assert [day.isoformat()] == [line["day"] for line in usage(caller, f"?since={day}&until={day}")]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "query",
     ["?since=2026-13-01", "?since=20261101", "?since=x", "?since=", "?since=1969-12-31", "?since=2026-11-1"],
@@ -226,6 +229,7 @@ def test_days_that_are_none_are_refused(caller: Caller, query: str) -> None:
     assert [("since", "not_allowed")] == faults(caller.get(f"/v1/usage{query}"))
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "query", ["?since=2026-01-01&until=2026-06-01", "?since=2026-02-02&until=2026-02-01"]
 )
@@ -234,6 +238,7 @@ def test_spans_out_of_bounds_are_refused(caller: Caller, query: str) -> None:
     assert [("since", "out_of_range")] == faults(caller.get(f"/v1/usage{query}"))
 
 
+@ON_ONE_DATABASE
 def test_an_old_span_is_empty(caller: Caller) -> None:
     """Before there was anything there is nothing."""
     caller.wait(caller.post_job(job()).json()["id"])

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from servers.accounts import now_ms
-from servers.callers import METERED, SPEECH, Caller, Operator, error_code, job
+from servers.callers import METERED, ON_ONE_DATABASE, SPEECH, Caller, Operator, error_code, job
 from servers.service import RunningService
 
 PATHS = [
@@ -31,6 +31,7 @@ NO_KEYS = [
 ]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(("method", "path"), PATHS)
 def test_every_path_wants_a_key(caller: Caller, method: str, path: str) -> None:
     """Without a key that exists every path of the API answers 401 in the same words (R8, R200, R203)."""
@@ -44,6 +45,7 @@ def test_every_path_wants_a_key(caller: Caller, method: str, path: str) -> None:
     assert 1 == len({answer.json()["error"]["message"] for answer in answers})
 
 
+@ON_ONE_DATABASE
 def test_a_key_with_any_character_changed_is_wrong(caller: Caller) -> None:
     """A mistyped, truncated or extended key is refused with the same answer as any wrong key (R8, R203)."""
     key = caller.key
@@ -54,6 +56,7 @@ def test_a_key_with_any_character_changed_is_wrong(caller: Caller) -> None:
         assert (401, "invalid_api_key") == error_code(answer)
 
 
+@ON_ONE_DATABASE
 def test_two_keys_are_none(caller: Caller) -> None:
     """A request that a proxy might attribute to another caller is refused (R8)."""
     twice = [("Authorization", f"Bearer {caller.key}"), ("Authorization", f"Bearer {caller.key}")]
@@ -62,6 +65,7 @@ def test_two_keys_are_none(caller: Caller) -> None:
     assert (401, "invalid_api_key") == error_code(answer)
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 def test_the_scheme_is_written_in_any_case(caller: Caller, scheme: str) -> None:
     """HTTP's schemes do not tell case (R200)."""
@@ -87,6 +91,7 @@ def test_an_expired_key_is_refused(operator: Operator, caller: Caller) -> None:
     assert 200 == alive.get("/v1/models").status_code
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("framing", ["Content-Length: 1048577000", "Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("key", ["tn_" + "0" * 49, "revoked"])
 def test_an_unknown_caller_is_answered_before_the_body(
@@ -111,6 +116,7 @@ def test_an_unknown_caller_is_answered_before_the_body(
     assert b'"code":"invalid_api_key"' in answer
 
 
+@ON_ONE_DATABASE
 def test_a_declared_length_over_the_limit_is_answered_before_the_body(
     caller: Caller, service: RunningService
 ) -> None:

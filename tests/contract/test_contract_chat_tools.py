@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from servers.callers import Caller, Operator, faults
+from servers.callers import ON_ONE_DATABASE, Caller, Operator, faults
 from servers.chats import CHAT, NARROW, THERE, body, events, post, said, used
 from servers.upstream import CALL_DELTAS, CALLS, LOGPROBS, PRIVATE, UpstreamServer
+
+pytestmark = ON_ONE_DATABASE
 
 if TYPE_CHECKING:
     import openai

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from contract.test_contract_read import WRONG_IDS
-from servers.callers import METERED, Caller, Operator, error_code, faults, job
+from servers.callers import METERED, ON_ONE_DATABASE, Caller, Operator, error_code, faults, job
 from servers.service import FINAL
 from servers.speed import HANG_S, at_least, within
 
@@ -64,6 +64,7 @@ def test_events_tell_what_went_wrong(caller: Caller, text: str, types: list[str]
     assert operation["error"]["code"] == told[-1]["detail"]
 
 
+@ON_ONE_DATABASE
 def test_the_request_is_given_back_as_it_was_sent(caller: Caller) -> None:
     """Byte for byte, with its spaces and its order: text is stored verbatim (R101)."""
     body = (
@@ -115,6 +116,7 @@ def test_waiting_hears_of_the_start_too(caller: Caller) -> None:
     assert ("running", False) == (answer.json()["state"], was_held(answer))
 
 
+@ON_ONE_DATABASE
 def test_waiting_ends_with_its_time(caller: Caller) -> None:
     """Nothing changes: the operation as it is, after that many seconds, with Retry-After; it says that it was
     held (R28).
@@ -187,6 +189,7 @@ def test_who_goes_away_frees_the_place(operator: Operator, caller: Caller) -> No
     caller.cancel(job_id)
 
 
+@ON_ONE_DATABASE
 def test_no_more_wait_than_may(operator: Operator, caller: Caller) -> None:
     """From the hundred and first on an account's requests are answered at once, and are not said to have been
     held; others' are held (R7).
@@ -209,6 +212,7 @@ def test_no_more_wait_than_may(operator: Operator, caller: Caller) -> None:
     assert ("1", False, True) == (own.headers["retry-after"], was_held(own), was_held(others))
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("value", ["31", "-1", "1.5", "x", "", "1e1", "%00", "٣"])
 def test_a_time_that_is_none_is_refused(caller: Caller, value: str) -> None:
     """`wait` is a whole number of seconds from 0 to 30 (R207)."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servers.callers import METERED, SPEECH, Caller, Operator, faults
+from servers.callers import METERED, ON_ONE_DATABASE, SPEECH, Caller, Operator, faults
 from servers.service import FINAL
 
 MISSING = "job_00000000000000000000000000"
@@ -107,6 +107,7 @@ def test_progress_is_seen_by_polling(caller: Caller) -> None:
     assert 1 <= seen[0]["completed"] <= 9
 
 
+@ON_ONE_DATABASE
 def test_speech_runs_one_job_at_a_time(operator: Operator) -> None:
     """Jobs of several accounts run one after the other, and all succeed (R214)."""
     callers = [operator.caller() for _ in range(3)]
@@ -120,6 +121,7 @@ def test_speech_runs_one_job_at_a_time(operator: Operator) -> None:
     assert {"succeeded"} == {each.read(job_id)["state"] for each, job_id in jobs}
 
 
+@ON_ONE_DATABASE
 def test_ids_work_percent_encoded(caller: Caller) -> None:
     """An id in the path may be URL-encoded, wholly too (R18)."""
     operation = caller.wait(caller.submit())
@@ -225,6 +227,7 @@ def test_filters_go_together(caller: Caller) -> None:
     assert [] == found(f"model={SPEECH}&state=failed")
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("query", "expected"),
     [
@@ -261,6 +264,7 @@ def test_a_wrong_query_is_refused(caller: Caller, query: str, expected: list[tup
     assert expected == faults(caller.get(f"/v1/jobs?{query}"))
 
 
+@ON_ONE_DATABASE
 def test_a_filter_is_given_once(caller: Caller) -> None:
     """The same name twice is a 400, because it is ambiguous."""
     answer = caller.get("/v1/jobs?limit=1&limit=2")

@@ -98,7 +98,7 @@ def test_openais_package_for_node_speaks_transcribes_and_draws(real: Caller) -> 
 @pytest.mark.variant("program")
 def test_litellm_speaks_transcribes_draws_chats_and_embeds(real: Caller) -> None:
     """LiteLLM's own package makes every call that it has in common with us, and connects to nobody else."""
-    missing = "needs LiteLLM, which `make test-variants` installs in build/litellm"
+    missing = "needs LiteLLM, which `make test-all` installs in build/litellm"
     printed = run_program("litellm", real, SAID, missing)
     jobs = [real.get(f"/v1/jobs/{job_id}").json() for job_id in printed["jobs"]]
 
@@ -119,7 +119,7 @@ def test_litellm_speaks_transcribes_draws_chats_and_embeds(real: Caller) -> None
 def test_home_assistant_speaks_and_transcribes_through_wyoming_openai(real: Caller) -> None:
     """wyoming_openai runs beside the service, and the `wyoming` package calls it as Home Assistant does: a
     text whole, the same text word by word, and a recording."""
-    missing = "needs wyoming_openai, which `make test-variants` installs if Python 3.12 is here"
+    missing = "needs wyoming_openai, which `make test-all` installs if Python 3.12 is here"
     printed = run_program("wyoming", real, SAID, missing)
     voices = [f"{voice} ({model})" for model in ("gpt-4o-mini-tts", "tts-1") for voice in ("alloy", "nova")]
 

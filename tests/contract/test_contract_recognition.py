@@ -30,6 +30,8 @@ from servers.recordings import (
 )
 from tenuto.features.recognition.kind import FIELDS
 
+pytestmark = pytest.mark.variant("database", only="postgresql")
+
 DAY_MS = 24 * 3600 * 1000
 
 
@@ -39,6 +41,7 @@ def payer(operator: Operator) -> Caller:
     return operator.caller(credit="100")
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("count", [0, 2, 3])
 def test_a_job_has_exactly_one_input(payer: Caller, count: int) -> None:
     """None and several are refused (R14, R111)."""
@@ -67,6 +70,7 @@ def test_a_job_is_recognised_by_the_name_of_its_file(payer: Caller) -> None:
     assert [] == payer.get(search).json()["data"]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("query", "status"),
     [
@@ -88,6 +92,7 @@ def test_filters_are_checked(payer: Caller, query: str, status: int) -> None:
     assert ([query.partition("=")[0]] if status == 400 else []) == named
 
 
+@ON_ONE_DATABASE
 def test_a_job_without_its_input_is_refused(payer: Caller) -> None:
     """The field is required, and all other problems are reported with it (R111)."""
     missing = {"model": DUAL, "parameters": {"language": ""}}
@@ -95,6 +100,7 @@ def test_a_job_without_its_input_is_refused(payer: Caller) -> None:
     assert [("input_artifact_ids", "required"), ("parameters.language", "empty")] == payer.refused(missing)
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("given", ["artifact", None, {"id": 1}, 7])
 def test_inputs_are_an_array(payer: Caller, given: Any) -> None:
     """A value that is not an array is reported once (R111)."""
@@ -157,6 +163,7 @@ def test_a_parameter_out_of_its_bounds_is_refused(
     assert [(f"parameters.{fault[0]}", fault[1])] == refused
 
 
+@ON_ONE_DATABASE
 def test_all_faults_are_told_at_once(payer: Caller) -> None:
     """A caller mends a request in one go (R113, R117)."""
     found = payer.refused(body(language="", context=1, hotwords=[1], source_offset_seconds=-1))

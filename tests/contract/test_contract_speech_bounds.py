@@ -1,5 +1,6 @@
-"""The table of synthesis parameters: every bound from both sides, every type, every rule between them.
+"""The table of synthesis parameters over HTTP: each field, and one of each kind of fault.
 
+Every bound from both sides, every type and every rule between them are tried by tests/kinds/test_speech.py.
 Accepted bodies carry a text that makes the fake engine fail at once: what counts is that they are accepted.
 """
 
@@ -12,10 +13,6 @@ from servers.callers import ON_ONE_DATABASE, Caller, Faults, job
 pytestmark = ON_ONE_DATABASE
 
 QUICK = "[fake:raise] "
-WHITE_SPACE = [
-    *"\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009",
-    *"\u200a\u2028\u2029\u202f\u205f\u3000",
-]
 BOOLEANS = ("stream", "use_emo_text", "use_random", "text_normalization", "do_sample")
 INTEGERS: dict[str, tuple[Any, Any]] = {
     "interval_silence": (0, 2000),
@@ -38,7 +35,7 @@ def out_of(size: int, *, measure: str = "x") -> str:
     return QUICK + measure * (room // length) + "x" * (room % length)
 
 
-@pytest.mark.parametrize("measure", ["x", "é", "字", "\U0001f600", "<行|hang2>"])
+@pytest.mark.parametrize("measure", ["字", "<行|hang2>"])
 def test_the_text_is_measured_in_bytes(caller: Caller, measure: str) -> None:
     """8,192 bytes of UTF-8 are taken, whatever the characters or annotations; 8,193 are not (R69, R97)."""
     accepted = [caller.post_job(job(out_of(size, measure=measure))).status_code for size in (8191, 8192)]
@@ -53,7 +50,7 @@ def test_the_shortest_text_is_one_byte(caller: Caller) -> None:
     assert [("parameters.text", "empty")] == caller.refused(job(""))
 
 
-@pytest.mark.parametrize("mark", WHITE_SPACE, ids=lambda mark: f"U+{ord(mark):04X}")
+@pytest.mark.parametrize("mark", [" ", "\u3000"])
 def test_white_space_at_the_ends_of_the_text_is_refused(caller: Caller, mark: str) -> None:
     """No white space of Unicode stands at either end, nor alone; inside it is text (R70)."""
     expected = [("parameters.text", "white_space")]
@@ -64,7 +61,7 @@ def test_white_space_at_the_ends_of_the_text_is_refused(caller: Caller, mark: st
 
 @pytest.mark.parametrize(
     ("size", "expected"),
-    [(1, None), (2047, None), (2048, None), (2049, "too_long"), (0, "empty")],
+    [(2048, None), (2049, "too_long"), (0, "empty")],
 )
 def test_emo_text_is_measured_in_bytes(caller: Caller, size: int, expected: str | None) -> None:
     """emo_text has 1 to 2,048 bytes, not characters (R81)."""
@@ -81,10 +78,10 @@ def test_emo_text_is_measured_in_bytes(caller: Caller, size: int, expected: str 
 def test_integers_are_taken_within_their_bounds(caller: Caller, name: str) -> None:
     """An integer is taken from its lower to its upper bound, one beyond is refused (R84, R85, R89)."""
     low, high = INTEGERS[name]
-    inside: list[Any] = [low, low + 1, high - 1, high]
-    outside: list[Any] = [low - 1, high + 1, -(2**63), 2**64, 10**300]
+    inside: list[Any] = [low, high]
+    outside: list[Any] = [low - 1, high + 1]
 
-    assert [202] * 4 == [caller.post_job(job(QUICK + "x", **{name: value})).status_code for value in inside]
+    assert [202] * 2 == [caller.post_job(job(QUICK + "x", **{name: value})).status_code for value in inside]
     for value in outside:
         assert [(f"parameters.{name}", "out_of_range")] == caller.refused(job("x", **{name: value}))
 
@@ -93,10 +90,10 @@ def test_integers_are_taken_within_their_bounds(caller: Caller, name: str) -> No
 def test_numbers_are_taken_within_their_bounds(caller: Caller, name: str) -> None:
     """A number is taken from its lower to its upper bound in either form (R75, R78, R88, R90, R91)."""
     low, high = NUMBERS[name]
-    inside: list[Any] = [low, float(low), low + 0.01, high - 0.01, high, float(high), 1]
-    outside: list[Any] = [low - 0.0001, high + 0.0001, low - 1, high + 1, -1e308, 1e308]
+    inside: list[Any] = [low, high, float(high)]
+    outside: list[Any] = [low - 0.0001, high + 0.0001]
 
-    assert [202] * 7 == [caller.post_job(job(QUICK + "x", **{name: value})).status_code for value in inside]
+    assert [202] * 3 == [caller.post_job(job(QUICK + "x", **{name: value})).status_code for value in inside]
     for value in outside:
         assert [(f"parameters.{name}", "out_of_range")] == caller.refused(job("x", **{name: value}))
 
@@ -104,14 +101,7 @@ def test_numbers_are_taken_within_their_bounds(caller: Caller, name: str) -> Non
 @pytest.mark.parametrize("name", [*INTEGERS, *NUMBERS, *BOOLEANS, "text", "lang", "voice_id", "emo_vector"])
 def test_a_value_of_another_type_is_refused(caller: Caller, name: str) -> None:
     """Nothing is converted, and null is not the same as leaving a field out (R68, R71, R92)."""
-    wrong: list[Any] = [None, [[]], {}, "1"]
-    wrong += [] if name in BOOLEANS else [True]
-    wrong += [] if name in NUMBERS else [30.5, 0.5]
-    wrong += [] if name in NUMBERS or name in INTEGERS else [1, 0]
-    if name in ("text", "lang", "voice_id"):
-        wrong.remove("1")
-    if name == "emo_vector":
-        wrong.remove([[]])
+    wrong: list[Any] = [None, {}, *([] if name in NUMBERS else [30.5]), *([] if name in BOOLEANS else [True])]
 
     for value in wrong:
         found = caller.refused({"model": "fake/speech", "parameters": {"text": "x", name: value}})
@@ -124,7 +114,7 @@ def test_five_languages_are_taken(caller: Caller, lang: str) -> None:
     assert 202 == caller.post_job(job("x", lang=lang)).status_code
 
 
-@pytest.mark.parametrize("lang", ["", "ZH", "zh-CN", "zh ", "de", "zho", "auto"])
+@pytest.mark.parametrize("lang", ["", "ZH", "de"])
 def test_no_other_language_is_taken(caller: Caller, lang: str) -> None:
     """A language is written exactly so, and there are no others (R74)."""
     assert [("parameters.lang", "not_allowed")] == caller.refused(job("x", lang=lang))
@@ -134,12 +124,7 @@ def test_no_other_language_is_taken(caller: Caller, lang: str) -> None:
     ("vector", "expected"),
     [
         ([0] * 8, []),
-        ([1] * 8, []),
-        ([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.999, 1.0], []),
-        ([0] * 7, [("parameters.emo_vector", "wrong_length")]),
         ([0] * 9, [("parameters.emo_vector", "wrong_length")]),
-        ([], [("parameters.emo_vector", "wrong_length")]),
-        ([0] * 7 + [1.001], [("parameters.emo_vector[7]", "out_of_range")]),
         (
             [-0.001, "1", *[0] * 5, None],
             [
@@ -148,8 +133,6 @@ def test_no_other_language_is_taken(caller: Caller, lang: str) -> None:
                 ("parameters.emo_vector[7]", "wrong_type"),
             ],
         ),
-        ([True] + [0] * 7, [("parameters.emo_vector[0]", "wrong_type")]),
-        ([[0] * 8], [("parameters.emo_vector", "wrong_length"), ("parameters.emo_vector[0]", "wrong_type")]),
     ],
 )
 def test_the_emotion_vector_is_eight_numbers(caller: Caller, vector: list[Any], expected: Faults) -> None:
@@ -165,13 +148,9 @@ def test_the_emotion_vector_is_eight_numbers(caller: Caller, vector: list[Any], 
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
-        ({"use_emo_text": True}, []),
         ({"use_emo_text": True, "emo_text": "glad"}, []),
         ({"use_emo_text": False, "emo_alpha": 0.5, "emo_vector": [0] * 8}, []),
-        ({"emo_alpha": 0.5}, []),
-        ({"use_emo_text": False}, []),
         ({"emo_vector": [0] * 8, "use_emo_text": True}, ["emo_vector", "use_emo_text"]),
-        ({"emo_vector": [0.1] * 8, "use_emo_text": True, "emo_text": "x"}, ["emo_vector", "use_emo_text"]),
     ],
 )
 def test_one_way_to_set_the_emotion(caller: Caller, parameters: dict[str, Any], expected: list[str]) -> None:
@@ -205,7 +184,7 @@ def test_emo_text_needs_its_mode(caller: Caller, parameters: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("name", ["voice_id", "emotion_voice_id"])
-@pytest.mark.parametrize("voice_id", ["voice_00000000000000000000000000", "x", "../x", "字", "x" * 100])
+@pytest.mark.parametrize("voice_id", ["voice_00000000000000000000000000", "../x"])
 def test_a_voice_that_is_not_there_is_refused(caller: Caller, name: str, voice_id: str) -> None:
     """An unknown or malformed voice id is a 400 that names the parameter (R72, R73, R77)."""
     assert [(f"parameters.{name}", "unknown_voice")] == caller.refused(job("x", **{name: voice_id}))
@@ -213,7 +192,7 @@ def test_a_voice_that_is_not_there_is_refused(caller: Caller, name: str, voice_i
 
 @pytest.mark.parametrize(
     "name",
-    ["speed", "Text", "text ", "reference_audio", "audio", "input_artifact_ids", "seed", "", "emoVector"],
+    ["speed", "reference_audio", ""],
 )
 def test_an_unknown_parameter_is_refused(caller: Caller, name: str) -> None:
     """No other name is taken, raw reference audio neither (R13, R25, R99, R207)."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from servers.callers import Caller, Operator, faults, job
+from servers.callers import ON_ONE_DATABASE, Caller, Operator, faults, job
 
 DEFAULTS = {
     "stream": False,
@@ -64,6 +64,7 @@ def test_an_operation_has_every_field_from_the_start(caller: Caller) -> None:
     assert {"held": "0.000000", "charged": "0.000000", "currency": "CNY"} == operation["billing"]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "key", ["a", "~" * 255, "order 17 / line 3", "0d3f2b52-5b0e-4f5e-9a6c-7d6b1b8f3c11", "{}\"'\\%00"]
 )
@@ -73,6 +74,7 @@ def test_any_printable_string_is_a_key(caller: Caller, key: str) -> None:
     assert "true" == caller.post_job(job(), key=key).headers["idempotent-replayed"]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize("key", [None, "", "~" * 256, "tab\there"])
 def test_without_a_key_nothing_is_accepted(caller: Caller, key: str | None) -> None:
     """A missing, empty, too long or unprintable idempotency key is a 400 that names the header (R9)."""
@@ -87,6 +89,7 @@ def test_without_a_key_nothing_is_accepted(caller: Caller, key: str | None) -> N
     assert [] == caller.newest()
 
 
+@ON_ONE_DATABASE
 def test_two_keys_are_none(caller: Caller) -> None:
     """A request with two idempotency keys is refused: a resend might have either one (R9)."""
     headers = [
@@ -108,6 +111,7 @@ def test_the_same_body_under_a_new_key_is_a_new_job(caller: Caller) -> None:
     assert [second, first] == caller.newest()
 
 
+@ON_ONE_DATABASE
 def test_a_text_alone_takes_every_default_of_the_contract(caller: Caller, operator: Operator) -> None:
     """What is left out has the contract's default and no voice is named (R3, R68, R71–R72, R74–R91, R106)."""
     job_id = caller.submit("你好")
@@ -115,6 +119,7 @@ def test_a_text_alone_takes_every_default_of_the_contract(caller: Caller, operat
     assert {"text": "你好", **DEFAULTS} == operator.parameters(job_id)
 
 
+@ON_ONE_DATABASE
 def test_explicit_values_are_kept(caller: Caller, operator: Operator) -> None:
     """Every parameter reaches the job as it was sent, a number in either form (R71–R92)."""
     sent: dict[str, Any] = {
@@ -138,6 +143,7 @@ def test_explicit_values_are_kept(caller: Caller, operator: Operator) -> None:
     assert {"text": "All of them.", **DEFAULTS, **sent} == operator.parameters(job_id)
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "text",
     ["<行|hang2>", "e\u0301 ≠ \u00e9", "a\n\tb  c", "\u200bmarked\u200b", '"\\/\b', "مرحبا", "\U0001f600"],
@@ -151,6 +157,7 @@ def test_the_text_is_never_rewritten(caller: Caller, operator: Operator, text: s
     assert text == json.loads(row["body"])["parameters"]["text"]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -182,6 +189,7 @@ def test_metadata_at_its_limits(caller: Caller) -> None:
     assert metadata == operation["metadata"]
 
 
+@ON_ONE_DATABASE
 def test_everything_that_is_wrong_is_named_at_once(caller: Caller) -> None:
     """One answer names the faults of the top level, of the parameters and of the voice together (R207)."""
     body = {
@@ -212,6 +220,7 @@ def test_a_refused_body_leaves_its_key_free(caller: Caller) -> None:
     assert [answer.json()["id"]] == caller.newest()
 
 
+@ON_ONE_DATABASE
 def test_every_name_of_the_catalog_is_a_model(caller: Caller) -> None:
     """Every name of the catalog's speech models, slashes and all, is taken as `model`; the name decides what
     kind of job it is (R3, R4).

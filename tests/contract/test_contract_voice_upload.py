@@ -3,7 +3,6 @@ stored."""
 
 import hashlib
 import json
-import struct
 import uuid
 from urllib.parse import quote
 
@@ -12,7 +11,7 @@ import pytest
 
 from servers.callers import Caller, Faults, Operator, error_code, faults
 from servers.voices import chunks, headers_of, listed, recording, upload
-from servers.wavs import PCM_SUBFORMAT, chunk, extensible, fmt, riff
+from servers.wavs import chunk, extensible, fmt, riff
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -146,47 +145,12 @@ GOOD = {
 }
 BAD = {
     "nothing at all": b"",
-    "a text": b"no WAV at all",
-    "a FLAC": FLAC,
-    "an MP3": b"ID3\4" + bytes(40_000),
-    "an AIFF": b"FORM" + riff(fmt(), DATA)[4:],
-    "a RIFX": b"RIFX" + riff(fmt(), DATA)[4:],
     "an RF64": b"RF64" + riff(fmt(), DATA)[4:],
-    "no fmt": riff(DATA),
-    "no data": riff(fmt()),
-    "fmt after data": riff(DATA, fmt()),
-    "two fmt": riff(fmt(), fmt(), DATA),
-    "two data": riff(fmt(), DATA, DATA),
     "cut off": riff(fmt(), DATA)[:-1000],
-    "bytes behind the end": riff(fmt(), DATA) + b"x",
-    "a size of a stream": riff(fmt(), DATA, size=0xFFFFFFFF),
-    "a size of nothing": riff(fmt(), DATA, size=0),
-    "data longer than the body": riff(fmt(), chunk(b"data", SECOND, 2 * len(SECOND))),
-    "data of a stream": riff(fmt(), chunk(b"data", SECOND, 0xFFFFFFFF)),
     "half a frame": riff(fmt(), chunk(b"data", SECOND[:-1])),
-    "half a stereo frame": riff(fmt(channels=2), chunk(b"data", SECOND * 2 + b"\0\0")),
-    "a flood of chunks": riff(fmt(), chunk(b"junk", b"") * 100_000, DATA),
-    "floating point": riff(fmt(tag=3, bits=32, align=4, byte_rate=64_000), DATA),
-    "A-law": riff(fmt(tag=6, bits=8, align=1, byte_rate=16_000), DATA),
-    "8 bits": riff(fmt(bits=8, align=1, byte_rate=16_000), DATA),
     "24 bits": riff(fmt(bits=24, align=3, byte_rate=48_000), chunk(b"data", bytes(3 * 16_000))),
-    "32 bits": riff(fmt(bits=32, align=4, byte_rate=64_000), DATA),
-    "EXTENSIBLE of floats": riff(extensible(subformat=b"\3" + PCM_SUBFORMAT[1:]), DATA),
-    "EXTENSIBLE of 12 bits": riff(extensible(valid_bits=12), DATA),
-    "EXTENSIBLE cut off": riff(fmt(tag=0xFFFE), DATA),
-    "no channel": riff(fmt(channels=0), DATA),
     "three channels": riff(fmt(channels=3), chunk(b"data", bytes(6 * 16_000))),
-    "7,999 Hz": riff(fmt(rate=7_999), DATA),
-    "192,001 Hz": riff(fmt(rate=192_001), chunk(b"data", bytes(2 * 192_001))),
-    "0 Hz": riff(fmt(rate=0), DATA),
-    "a wrong byte rate": riff(fmt(byte_rate=16_000), DATA),
-    "a wrong block align": riff(fmt(align=4), DATA),
     "no frame": recording(seconds=0),
-    "a frame too short": riff(fmt(), chunk(b"data", SECOND[2:])),
-    "a frame too long": recording(seconds=15 + 1 / 8_000),
-    "a rate that makes it long enough": riff(fmt(rate=48_000), DATA),
-    "a fmt of 2 bytes": riff(chunk(b"fmt ", b"\1\0"), DATA),
-    "a fmt that claims 4 GB": riff(b"fmt " + struct.pack("<I", 0xFFFFFFF0)),
 }
 
 
@@ -198,7 +162,7 @@ def test_good_recordings(caller: Caller, what: str) -> None:
 
 @pytest.mark.parametrize("what", BAD)
 def test_bad_recordings(caller: Caller, operator: Operator, what: str) -> None:
-    """Anything else is refused with a reason, and nothing of it is kept (R167–R170)."""
+    """Anything else is refused with a reason, and nothing of it is kept (R167–R170). test_wav.py has more."""
     answer = upload(caller, BAD[what])
 
     assert [("body", answer.json()["error"]["details"][0]["code"])] == faults(answer)

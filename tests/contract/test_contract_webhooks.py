@@ -13,13 +13,15 @@ from standardwebhooks import Webhook
 
 from contract.conftest import _running
 from servers import processes
-from servers.callers import Caller, Operator, error_code, faults
+from servers.callers import ON_ONE_DATABASE, Caller, Operator, error_code, faults
 from servers.chats import PRICED, body, said
 from servers.document import document
 from servers.receiver import Message, Receiver, plainly
 from servers.service import RunningService
 from servers.speed import within
 from servers.upstream import UpstreamServer
+
+pytestmark = pytest.mark.variant("database", only="postgresql")
 
 ENDED = ["job.succeeded", "job.failed", "job.cancelled"]
 MODELS = """
@@ -183,6 +185,7 @@ def test_a_webhook_is_kept_changed_and_deleted(owner: Caller, receiver: Receiver
     assert [] == owner.get("/v1/webhooks").json()["data"]
 
 
+@ON_ONE_DATABASE
 def test_a_disabled_webhook_takes_no_test(owner: Caller, receiver: Receiver) -> None:
     """Nothing would ever send it; enabled again, it takes one."""
     path = f"/v1/webhooks/{made(owner, receiver.url)['id']}"
@@ -261,6 +264,7 @@ def test_gone_disables(owner: Caller, receiver: Receiver) -> None:
     assert (True, None, None) == (enabled["enabled"], enabled["disabled_because"], enabled["failing_since"])
 
 
+@ON_ONE_DATABASE
 def test_redirects_are_not_followed(owner: Caller, receiver: Receiver) -> None:
     """Who may be sent to is who was named."""
     other = Receiver()
@@ -290,6 +294,7 @@ def _hanging(handler: BaseHTTPRequestHandler, message: Message) -> None:
     time.sleep(40)
 
 
+@ON_ONE_DATABASE
 @pytest.mark.measured
 def test_servers_that_hang_or_answer_without_end_hold_up_nobody(owner: Caller, receiver: Receiver) -> None:
     """10 GB are cut off behind a few kilobytes; one that never answers has 15 s, and others do not wait."""
@@ -307,6 +312,7 @@ def test_servers_that_hang_or_answer_without_end_hold_up_nobody(owner: Caller, r
     assert "no answer in time" in states[0]["error"] or "failed" in states[0]["error"]
 
 
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -370,6 +376,7 @@ def test_others_and_restricted_keys_see_what_is_theirs(informing: Operator, owne
     assert 2 == len(owner.get("/v1/webhooks").json()["data"])
 
 
+@ON_ONE_DATABASE
 def test_a_service_without_webhooks_says_so(paid: Operator) -> None:
     """They are off unless the operator allows them."""
     caller = paid.caller()

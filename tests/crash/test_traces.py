@@ -5,6 +5,7 @@ import threading
 import uuid
 from http.server import BaseHTTPRequestHandler
 
+import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from crash.conftest import MakeService
@@ -25,6 +26,7 @@ def by_name(spans: list[Received]) -> dict[str, list[Received]]:
     return named
 
 
+@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_one_trace_survives_the_loss_of_api_and_worker(make_service: MakeService) -> None:
     """Both are killed while the job runs: its trace has both attempts, and no span under two ids."""
     collector = Collector()

@@ -1,12 +1,11 @@
 """Growth is found in a series and noise is not; the record and its page agree."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from endurance import record, report
+from endurance import record
 from endurance.record import Piece
 from endurance.samples import MEMORY, PROCESSOR, THREADS
 from endurance.trend import trend
@@ -99,40 +98,3 @@ def test_a_long_piece_is_judged_by_what_comes_after_its_first_audit() -> None:
 
     assert ["flat", "grows"] == [each.verdict for each in found]
     assert found[0].whole.slope > found[0].limit
-
-
-def test_a_piece_is_read_as_it_was_written(tmp_path: Path) -> None:
-    """And both are on the page."""
-    file = tmp_path / "pieces.jsonl"
-    pieces = [
-        piece(series={f"serve: {MEMORY}": series(23)}),
-        piece(series={f"serve: {THREADS}": [float(n) for n in range(23)]}, faults=["audit: a finding"]),
-    ]
-    for each in pieces:
-        record.add(each, file)
-    again = record.read(file)
-    text = report.page(again)
-    head = "| SQLite | 1 | 2026-11-26 | `abc` | 30 | 0 | 900 "
-
-    assert [each.dump() for each in pieces] == [each.dump() for each in again]
-    assert "- SQLite: 1.0 of 24 hours, in 2 pieces, 1,800 jobs." in text
-    slope = "+60.00 (+60.00 to +60.00)"
-    assert f"| SQLite | serve: threads | 11 | {slope} | {slope} | 1 | grows |" in text
-    assert f"{head}| 1.0 → 2.5 | 1.0 | no |" in text
-    assert f"{head}| 1.0 → 2.5 | 1.0 | serve: threads; faults: 1 |" in text
-    assert "| SQLite | speech | 1,000 | 40 | 60 | 90 |" in text
-
-
-def test_faults_that_differ_only_in_ids_are_one_line() -> None:
-    """With their number, on each database apart."""
-    faults = [f"cancelled: job_{character * 26} was cancelled, and is succeeded" for character in "ab"]
-    text = report.page([piece(series={}, faults=[*faults, "upload: timed out"])])
-
-    assert "**Faults: 3.**" in text
-    assert "`abc`, 2 ×: `cancelled: job_… was cancelled, and is succeeded`\n" in text
-    assert "`abc`, 1 ×: `upload: timed out`\n" in text
-
-
-def test_the_committed_page_is_that_of_the_committed_record() -> None:
-    """docs/endurance.md says what tests/endurance/pieces.jsonl holds."""
-    assert report.page(record.read()) == report.DOCUMENT.read_text("utf-8")

@@ -5,13 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from faults import report
 from faults.campaign import DRAWN, LIFE, MOST_FINDINGS, Campaign
 from faults.life import Result
 from faults.plan import KILL_WORKER
-from faults.record import CHECKOUT, RECORD, SUMMED, Entry, Record
-
-SECTIONS = "## The soak", "## What campaigns have found"
+from faults.record import CHECKOUT, SUMMED, Entry, Record
 
 
 def life(number: int, *findings: str, hits: int = LIFE, **more: object) -> Entry:
@@ -97,26 +94,3 @@ def test_other_bytes_in_another_process_are_found(record: Record) -> None:
     assert ["P6: speech a"] == [
         line.split(" has")[0] for line in running._unlike("sqlite", {"speech a": "4", "speech b": "2"})
     ]
-
-
-def test_the_page_counts_clean_lives_and_shows_the_others(record: Record) -> None:
-    """A finding is on the page with what became of it."""
-    record.add(life(3, "P8: went | back", resolution="fixed in `def`"))
-    text = report.page(record)
-
-    assert "200 faults hit in 2 lives without a finding, 1.0% of the full soak of 20,000." in text
-    assert (
-        "**Lives with lost jobs, double charges or wrong bytes: 1 of 4. Lives with another defect: 1 of 4**;"
-        " in both, 200 further faults." in text
-    )
-    assert "| SQLite | 7 | 0, 2 | `abc` | 2026-11-26 | 200 | 200 | 0 | 0 | 0.00 |" in text
-    assert "| SQLite | 7 | 1 | `abc` | `P1: lost` | open |" in text
-    assert r"| SQLite | 7 | 3 | `abc` | `P8: went \| back` | fixed in `def` |" in text
-
-
-def test_the_committed_page_is_that_of_the_committed_record() -> None:
-    """What docs/reliability.md says of the soak is what tests/faults/soak.jsonl holds."""
-    pages = [report.DOCUMENT.read_text("utf-8"), report.page(Record(RECORD))]
-    written, made = (text[text.index(SECTIONS[0]) : text.index(SECTIONS[1])] for text in pages)
-
-    assert made == written

@@ -16,12 +16,11 @@ from scripts.parameter_schemas import property_of
 
 from servers.document import document
 from tenuto.features.chat import body as chat
-from tenuto.features.speech.parameters import EMOTIONS, LANGUAGES
+from tenuto.features.speech.parameters import EMOTIONS
 from tenuto.host.registry import CHAT_HONOURED
 from tenuto.kind.fields import Boolean, Field, Integer, Number, Text
 from tenuto.kind.kinds import Kind, kinds
 from tenuto_client import parameters as client
-from tenuto_client.commands import create
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = document()["components"]["schemas"]
@@ -83,18 +82,6 @@ def test_the_studio_has_the_parameters_of_every_kind() -> None:
 
     assert parameter_schemas.table() == parameter_schemas.TABLE.read_text("utf-8")
     assert list(EMOTIONS) == re.findall(r"\w+", emotions)
-
-
-def test_the_verbs_have_the_bounds_of_their_parameters() -> None:
-    """Languages are choices; bounds stand in the help of an option."""
-    helps = inspect.getsource(create)
-    speech, image = kinds()["speech"], kinds()["image"]
-    named = {field.name: field for field in (*speech.fields, *image.fields)}
-
-    assert LANGUAGES == create.LANGUAGES
-    assert f't("{bounds(named["duration_factor"])};' in helps
-    assert f't("{bounds(named["num_inference_steps"])};' in helps
-    assert f't("{bounds(named["guidance_scale"])}:' in helps
 
 
 def or_null(field: Field) -> dict[str, Any]:

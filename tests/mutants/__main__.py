@@ -1,14 +1,13 @@
-"""Runs every mutant, or some, against the tests that must see it: `python -m tests.mutants [NAME …]`.
+"""Does a test notice each mutant? `python -m tests.mutants [WORD …]` runs those with a word in their names.
 
-In a copy of the tree, never in the tree itself, a few mutants at a time. First their tests pass without a
-mutant, or they would prove nothing; then each mutant is put in, and one of its tests has to fail. Exit code 1
-when a mutant survives. With `--record FILE` a run that was stopped continues where it was.
+Those that are generated from the syntax tree are tried in forked processes (`forked.py`); `outcomes.tsv` has
+the sample, and which test has caught each. Those that somebody wrote, `mutants.toml`, are put into a copy of
+the tree. First the tests pass without a mutant, or they would prove nothing. Exit code 1: one has survived.
 """
 
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,25 +17,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from mutants import forked, generated
 from mutants.table import ROOT, Mutant, applied, mutants
+from without_features import copied
 
-COPIED = (
-    "packages",
-    "engines",
-    "contrib",
-    "tests",
-    "docs",
-    "examples",
-    "pyproject.toml",
-    "openapi.yaml",
-    "README.md",
-    "Makefile",
-)
+OUTCOMES = Path(__file__).parent / "outcomes.tsv"
 TIMEOUT_S = 1800
 PASSED, FAILED = 0, 1
 NOBODY = "NOBODY"
-AT_ONCE = 4
-"""Mutants whose tests are run together without any."""
+NOT_RUN, SAME = "not run", "same: "
+"""Of generated mutants: not tried yet; no test can see it, for the reason that follows."""
+UNSEEN = (NOT_RUN, forked.SURVIVED, forked.GONE)
 
 
 @dataclass(frozen=True)
@@ -52,73 +43,74 @@ class Outcome:
 def main() -> int:
     """0 when a test has seen each of the mutants that were asked for."""
     options = argparse.ArgumentParser(prog="python -m tests.mutants")
-    options.add_argument("names", nargs="*", metavar="NAME", help="these; without any, all")
-    options.add_argument(
-        "--since", metavar="COMMIT", help="those whose code or tests have changed since then"
-    )
-    options.add_argument(
-        "--record", type=Path, metavar="FILE", help="outcomes, a line each; what it has is not run"
-    )
+    options.add_argument("words", nargs="*", metavar="WORD", help="those with such a word in their names")
+    options.add_argument("--draw", action="store_true", help="draw the sample of generated mutants anew")
+    options.add_argument("--missing", action="store_true", help="only those that no test has caught yet")
+    options.add_argument("--near", action="store_true", help="only the tests of a module's own folder")
+    options.add_argument("--jobs", type=int, default=2, help="how many generated mutants at once")
     asked = options.parse_args()
-    done = recorded(asked.record)
-    chosen = [mutant for mutant in mutants() if not asked.names or mutant.name in asked.names]
-    if asked.since is not None:
-        changed = changed_since(asked.since)
-        chosen = [mutant for mutant in chosen if touches(mutant, changed)]
-    if not chosen:
-        print("there is no such mutant; tests/mutants/mutants.toml lists them")
-        return 2
-    chosen = [mutant for mutant in chosen if mutant.name not in done]
-    print(f"{len(chosen)} mutants to run, {len(done)} recorded", flush=True)
-    survivors = []
-    with tempfile.TemporaryDirectory(prefix="tenuto-mutants-") as folder:
-        tree = Path(folder)
-        copy_tree(tree)
-        for first in range(0, len(chosen), AT_ONCE):
-            part = chosen[first : first + AT_ONCE]
-            tests = sorted({test for mutant in part for test in mutant.seen_by})
-            sound, said = run(tree, tests, stop=False)
-            if sound != PASSED:
-                print(said)
-                print("these tests fail without any mutant; what they say of mutants would mean nothing")
-                return 1
-            for mutant in part:
-                outcome = tell(judge(tree, mutant))
-                record(asked.record, outcome)
-                survivors += [mutant.name] if outcome.seen_by is None else []
-    print(f"{len(chosen) + len(done) - len(survivors)} of {len(chosen) + len(done)} mutants were seen")
+    known = recorded()
+    if asked.draw:
+        write({str(name): known.get(str(name), NOT_RUN) for name in generated.sample(ROOT)})
+        return 0
+    rows = [
+        row
+        for row, outcome in known.items()
+        if not outcome.startswith(SAME)
+        and (outcome in UNSEEN or not asked.missing)
+        and is_asked(row, asked.words)
+    ]
+    by_hand = [mutant for mutant in mutants() if is_asked(mutant.name, asked.words) and not asked.missing]
+    survivors = [*try_generated(rows, asked.jobs, is_wide=not asked.near), *try_by_hand(by_hand)]
+    print(f"{len(rows) + len(by_hand) - len(survivors)} of {len(rows) + len(by_hand)} mutants were seen")
     for name in survivors:
         print(f"SURVIVED: {name}; a test is missing")
     return 1 if survivors else 0
 
 
-def recorded(file: Path | None) -> dict[str, str]:
-    """Which test caught each mutant of an earlier run; those that none caught are run again."""
-    if file is None or not file.exists():
-        return {}
-    lines = file.read_text("utf-8").splitlines()
-    outcomes = {name: seen_by for name, seen_by, _ in (line.split("\t") for line in lines)}
-    return {name: seen_by for name, seen_by in outcomes.items() if seen_by != NOBODY}
+def is_asked(name: str, words: list[str]) -> bool:
+    """Whether it has one of these words, or there are none."""
+    return not words or any(word in name for word in words)
 
 
-def record(file: Path | None, outcome: Outcome) -> None:
-    """One line more."""
-    if file is not None:
-        with file.open("a", encoding="utf-8") as lines:
-            lines.write(f"{outcome.mutant.name}\t{outcome.seen_by or NOBODY}\t{outcome.seconds:.1f}\n")
+def try_generated(rows: list[str], jobs: int, *, is_wide: bool) -> list[str]:
+    """Each against the tests of its part; those that no test has caught."""
+    names = [generated.Name.of(row) for row in rows]
+
+    def tell(name: generated.Name, outcome: str) -> None:
+        print(f"{name!s:80} {outcome}", flush=True)
+        write(recorded() | {str(name): outcome})
+
+    for part in generated.PARTS:
+        own = [name for name in names if name.part == part]
+        if own and not forked.run(part, own, ROOT, jobs=jobs, is_wide=is_wide, tell=tell):
+            raise SystemExit(f"the tests of {part.modules} fail without any mutant")
+    outcomes = recorded()
+    return [row for row in rows if outcomes[row] == forked.SURVIVED]
 
 
-def changed_since(commit: str) -> set[str]:
-    """The files that differ from a commit."""
-    command = ["git", "diff", "--name-only", commit]
-    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return set(listed.splitlines())
+def try_by_hand(chosen: list[Mutant]) -> list[str]:
+    """In a copy of the tree, each against its own tests; those that no test has caught."""
+    survivors = []
+    with tempfile.TemporaryDirectory(prefix="tenuto-mutants-") as folder:
+        tree = copied(Path(folder))
+        for mutant in chosen:
+            sound, said = run(tree, list(mutant.seen_by), stop=True)
+            if sound != PASSED:
+                raise SystemExit(f"{said}\nthe tests of {mutant.name} fail without any mutant")
+            outcome = show(judge(tree, mutant))
+            survivors += [mutant.name] if outcome.seen_by is None else []
+    return survivors
 
 
-def touches(mutant: Mutant, files: set[str]) -> bool:
-    """Whether its text or one of its tests is in these files."""
-    own = {edit.file for edit in mutant.edits} | {test.partition("::")[0] for test in mutant.seen_by}
-    return bool(own & files)
+def recorded() -> dict[str, str]:
+    """The sample of generated mutants, and what became of each."""
+    return dict(line.split("\t") for line in OUTCOMES.read_text("utf-8").splitlines())
+
+
+def write(rows: dict[str, str]) -> None:
+    """The whole table."""
+    OUTCOMES.write_text("".join(f"{row}\t{outcome}\n" for row, outcome in rows.items()), "utf-8")
 
 
 def judge(tree: Path, mutant: Mutant) -> Outcome:
@@ -136,45 +128,17 @@ def judge(tree: Path, mutant: Mutant) -> Outcome:
 
 def run(tree: Path, tests: list[str], *, stop: bool) -> tuple[int, str]:
     """pytest on a tree; its exit code and what it printed."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "-n",
-        "0",
-        "--durations=0",
-        "--tb=line",
-    ]
+    command = [sys.executable, "-m", "pytest", "-n", "0", "--tb=line", *(["-x"] if stop else []), *tests]
+    # The tree's own sources come before those that are installed.
+    sources = os.pathsep.join(map(str, sorted(tree.glob("*/*/src"))))
+    environment = os.environ | {"PYTHONPATH": sources, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
-        [*command, *(["-x"] if stop else []), *tests],
-        cwd=tree,
-        # The tree's own sources come before those that are installed.
-        env=os.environ
-        | {
-            "PYTHONPATH": os.pathsep.join(map(str, sorted(tree.glob("*/*/src")))),
-            "PYTHONDONTWRITEBYTECODE": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
+        command, cwd=tree, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
     )
     return done.returncode, done.stdout + done.stderr
 
 
-def copy_tree(tree: Path) -> None:
-    """All that tests read, without what was built."""
-    leave_out = shutil.ignore_patterns("__pycache__", "node_modules", "*.egg-info")
-    for name in COPIED:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, tree / name, ignore=leave_out, symlinks=True)
-        elif source.exists():
-            shutil.copy2(source, tree / name)
-
-
-def tell(outcome: Outcome) -> Outcome:
+def show(outcome: Outcome) -> Outcome:
     """One line of the table."""
     seen = outcome.seen_by or NOBODY
     print(f"{outcome.mutant.name:40} {seen:110.110} {outcome.seconds:6.1f} s", flush=True)

@@ -16,7 +16,7 @@ _ROOT = Path(__file__).parents[2]
 def run_program(name: str, caller: Caller, sentence: str, missing: str) -> dict[str, Any]:
     """What `tests/programs/NAME_calls.py` prints when it calls the service as this caller.
 
-    It runs in `build/NAME`, which `make test-variants` installs; skips the test with `missing` if that was
+    It runs in `build/NAME`, which `make test-all` installs; skips the test with `missing` if that was
     not done.
     """
     interpreter = _ROOT / "build" / name / "bin" / "python"

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.variant("program"),
     pytest.mark.skipif(
         not (DIST / "index.js").exists(),
-        reason="the client for JavaScript is not built; `make test-variants` does that",
+        reason="the client for JavaScript is not built; `make test-all` does that",
     ),
 ]
 

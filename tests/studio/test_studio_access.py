@@ -83,6 +83,7 @@ def _make_something(somebody: Person) -> list[str]:
     return made
 
 
+@pytest.mark.variant("page")
 def test_an_input_method_keeps_its_enter(visitor: Person, member: Cookies) -> None:
     """While words are composed Enter picks one: nothing is sent, and the words stay (chat and forms)."""
     visitor.become(member)
@@ -101,6 +102,7 @@ def test_an_input_method_keeps_its_enter(visitor: Person, member: Cookies) -> No
     assert "" == field.input_value()
 
 
+@pytest.mark.variant("page")
 def test_the_keyboard_reaches_everything(visitor: Person, member: Cookies) -> None:
     """Past the menu with one key, the form in order, and after a step the focus is at the new page."""
     visitor.become(member)
@@ -123,6 +125,7 @@ def test_the_keyboard_reaches_everything(visitor: Person, member: Cookies) -> No
     assert "page" == page.evaluate("document.activeElement.id")
 
 
+@pytest.mark.variant("page")
 def test_keys_lead_everywhere(visitor: Person, member: Cookies) -> None:
     """`g` and a letter go to a page, Ctrl+K finds one by name, `?` shows all keys; no key does so in a field,
     and those without Ctrl can be turned off. Both sheets can be used by everybody."""
@@ -155,6 +158,7 @@ def test_keys_lead_everywhere(visitor: Person, member: Cookies) -> None:
     assert [] == faults
 
 
+@pytest.mark.variant("page")
 def test_a_field_says_what_it_lacks(visitor: Person) -> None:
     """In the language of the page and below the field, which gets the focus; the password can be shown."""
     visitor.open("/setup#token")
@@ -174,6 +178,7 @@ def test_a_field_says_what_it_lacks(visitor: Person) -> None:
     expect(page.get_by_text("Fill this in.")).to_have_count(0)
 
 
+@pytest.mark.variant("page")
 def test_the_narrow_menu_folds_by_escape(
     browser: Browser, fake_house: RunningService, member: Cookies
 ) -> None:
@@ -190,6 +195,7 @@ def test_the_narrow_menu_folds_by_escape(
         expect(button).to_be_focused()
 
 
+@pytest.mark.variant("page")
 def test_another_language_is_there_at_once_and_stays(visitor: Person, member: Cookies) -> None:
     """Language and theme change without a step and are remembered by the browser, not by the account."""
     visitor.become(member)
@@ -204,6 +210,7 @@ def test_another_language_is_there_at_once_and_stays(visitor: Person, member: Co
     assert "dark" == visitor.page.evaluate("document.documentElement.dataset.theme")
 
 
+@pytest.mark.variant("page")
 def test_the_language_chosen_last_wins(visitor: Person, member: Cookies) -> None:
     """Also when the texts of the one chosen before it arrive later."""
     visitor.become(member)

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pytest
 import soundfile
 from playwright.sync_api import Browser, Dialog, Page, Route, expect
 
@@ -33,6 +34,7 @@ SET_BY_A_PROGRAM = """async ([model, parameters]) => {
 }"""
 
 
+@pytest.mark.variant("page")
 def test_a_lost_attempt_leaves_no_sound_behind(
     browser: Browser, fake_house: RunningService, member: Cookies
 ) -> None:
@@ -60,6 +62,7 @@ def test_a_lost_attempt_leaves_no_sound_behind(
     assert [] == somebody.faults
 
 
+@pytest.mark.variant("page")
 def test_a_page_whose_scripts_do_not_arrive_says_so(browser: Browser, fake_house: RunningService) -> None:
     """Not at once, and not for ever blank: somebody has to know that loading it again may help."""
     with browser.new_context() as context:
@@ -70,6 +73,7 @@ def test_a_page_whose_scripts_do_not_arrive_says_so(browser: Browser, fake_house
         expect(page.get_by_text("The studio has not finished loading")).to_be_visible(timeout=JOB_MS)
 
 
+@pytest.mark.variant("page")
 def test_a_job_is_cancelled_where_it_is_watched(visitor: Person, member: Cookies) -> None:
     """It stops within seconds, silence included, and the page says that nothing was charged."""
     visitor.become(member)
@@ -139,6 +143,7 @@ def test_a_long_text_is_completed_after_a_lost_answer(visitor: Person) -> None:
     assert ["1", "2", "3"] == sorted(parts)
 
 
+@pytest.mark.variant("page")
 def test_settings_of_a_program_are_used_again_and_a_wrong_one_is_shown(visitor: Person) -> None:
     """Values between the steps of a field are good. A wrong one in a closed part opens that part."""
     visitor.register("reuser")
@@ -164,6 +169,7 @@ def test_settings_of_a_program_are_used_again_and_a_wrong_one_is_shown(visitor: 
     assert 2 == len(visitor.ask("GET", "/web/v1/jobs")[1]["data"])
 
 
+@pytest.mark.variant("page")
 def test_a_microphone_that_is_allowed_too_late_is_let_go(visitor: Person, member: Cookies) -> None:
     """Whoever has left the recorder before the browser's question is answered is not recorded."""
     visitor.become(member)
@@ -179,6 +185,7 @@ def test_a_microphone_that_is_allowed_too_late_is_let_go(visitor: Person, member
     page.wait_for_function("() => window.heard?.getTracks().every(track => track.readyState === 'ended')")
 
 
+@pytest.mark.variant("page")
 def test_a_model_that_takes_recordings_is_chosen(visitor: Person, member: Cookies) -> None:
     """Not the one with two transcripts while it takes no work."""
     visitor.become(member)
@@ -199,6 +206,7 @@ def test_a_model_that_takes_recordings_is_chosen(visitor: Person, member: Cookie
     expect(page.get_by_role("button", name="Recognise")).to_be_enabled()
 
 
+@pytest.mark.variant("page")
 def test_a_page_that_still_sends_a_recording_asks_before_it_is_left(visitor: Person, tmp_path: Path) -> None:
     """By a link, by the browser's own step back, or by loading it again: each would end the upload unseen."""
     soundfile.write(tmp_path / "tone.wav", np.full(24_000 * 2, 1000, np.int16), 24_000)
@@ -236,6 +244,7 @@ def test_a_page_that_still_sends_a_recording_asks_before_it_is_left(visitor: Per
     assert f"{visitor.url}/recognition" == address
 
 
+@pytest.mark.variant("page")
 def test_an_operator_decides_what_nobody_else_may(
     browser: Browser, fake_house: RunningService, operator_cookie: Cookies
 ) -> None:
@@ -291,6 +300,7 @@ def test_a_credit_is_booked_once_however_often_its_answer_is_lost(
     assert [25_000_000, 30_000_000] == [line["available_micros"] for line in balances]
 
 
+@pytest.mark.variant("page")
 def test_what_the_service_calls_damaged_is_shown_so(
     browser: Browser, fake_house: RunningService, operator_cookie: Cookies
 ) -> None:
@@ -319,6 +329,7 @@ def test_what_the_service_calls_damaged_is_shown_so(
     assert [] == operator.faults
 
 
+@pytest.mark.variant("page")
 def test_over_plain_http_all_works_but_the_microphone(
     browser: Browser, fake_house: RunningService, member: Cookies, tmp_path: Path
 ) -> None:

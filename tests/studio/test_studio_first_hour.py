@@ -58,6 +58,7 @@ def operator_of(
         running.stop()
 
 
+@pytest.mark.variant("page")
 def test_the_first_steps_are_gone_when_they_are_done(browser: Browser, tmp_path: Path) -> None:
     """Each is ticked by what was done, the backup by who took it; nobody else sees them."""
     with operator_of(browser, tmp_path) as operator:
@@ -86,6 +87,7 @@ def test_the_first_steps_are_gone_when_they_are_done(browser: Browser, tmp_path:
         expect(steps).to_have_count(0)
 
 
+@pytest.mark.variant("page")
 def test_recognition_is_tried_with_an_example(visitor: Person, member: Cookies) -> None:
     """A recording that speaks the reader's language, by keyboard alone and without a file."""
     visitor.become(member)
@@ -139,6 +141,7 @@ def test_a_service_without_prices_speaks_of_no_money(browser: Browser, tmp_path:
     assert [] == MONEY.findall(question + erased)
 
 
+@pytest.mark.variant("page")
 @pytest.mark.real_engine
 @pytest.mark.timeout(420)
 def test_the_operator_downloads_the_weights_of_a_model(browser: Browser, tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def made(somebody: Person, count: int, label: str) -> list[str]:
     return ids
 
 
+@pytest.mark.variant("page")
 def test_jobs_are_found_by_label_and_voice(visitor: Person, member: Cookies) -> None:
     """The label of a job leads from its page to all that have it; half of a label filters nothing."""
     visitor.become(member)
@@ -89,6 +90,7 @@ def test_jobs_are_found_by_label_and_voice(visitor: Person, member: Cookies) -> 
     expect(lines).to_contain_text("Lend me a voice.")
 
 
+@pytest.mark.variant("page")
 def test_many_jobs_are_saved_and_erased_at_once(visitor: Person, member: Cookies) -> None:
     """By keyboard: the archive has each result under its title, byte for byte; what is
     erased is erased, what is out of sight is not, and what cannot be erased is reported."""
@@ -129,6 +131,7 @@ def test_many_jobs_are_saved_and_erased_at_once(visitor: Person, member: Cookies
     assert [False, True, False] == states
 
 
+@pytest.mark.variant("page")
 def test_a_result_that_cannot_be_had_keeps_no_other_from_being_saved(
     visitor: Person, member: Cookies
 ) -> None:
@@ -155,6 +158,7 @@ def test_a_result_that_cannot_be_had_keeps_no_other_from_being_saved(
     assert {f"gap {n} {ids[n][-8:]}.png" for n in (0, 2)} == set(saved)
 
 
+@pytest.mark.variant("page")
 def test_a_long_list_goes_on_by_itself(browser: Browser, fake_house: RunningService, member: Cookies) -> None:
     """At its end the next page is read; what is there stays, in order and once, when a new job comes."""
     with person(browser, fake_house.url) as somebody:

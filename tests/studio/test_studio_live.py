@@ -75,6 +75,7 @@ def hold_streams(house: RunningService, number: int, stack: ExitStack) -> None:
         assert client.recv(4096).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.variant("page")
 def test_a_job_from_elsewhere_appears_without_a_poll(somebody: Person, house: RunningService) -> None:
     """While nothing happens the list asks for nothing, however long; then it asks for what is new."""
     page = somebody.page
@@ -95,6 +96,7 @@ def test_a_job_from_elsewhere_appears_without_a_poll(somebody: Person, house: Ru
     assert 1 <= len(polls) <= 6
 
 
+@pytest.mark.variant("page")
 def test_a_restart_hides_nothing(somebody: Person, house: RunningService) -> None:
     """What happens before the stream is there again comes with it."""
     page = somebody.page
@@ -111,6 +113,7 @@ def test_a_restart_hides_nothing(somebody: Person, house: RunningService) -> Non
     expect(page.locator(".lines.jobs > li")).to_contain_text("Between two streams.")
 
 
+@pytest.mark.variant("page")
 def test_tabs_share_one_stream(somebody: Person, house: RunningService) -> None:
     """The only one that the account may still have informs two tabs."""
     with ExitStack() as stack:
@@ -129,6 +132,7 @@ def test_tabs_share_one_stream(somebody: Person, house: RunningService) -> None:
             expect(tab.locator(".lines.jobs > li")).to_contain_text("For both.")
 
 
+@pytest.mark.variant("page")
 def test_a_page_that_is_refused_a_stream_asks(somebody: Person, house: RunningService) -> None:
     """What happens elsewhere appears all the same; and when there is room, the page has its stream."""
     page = somebody.page

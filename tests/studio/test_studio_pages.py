@@ -31,6 +31,7 @@ SHORT_TAKE = """() => new Promise(done => {
 """Records and stops as soon as may be: on a busy machine two clicks of a test are a second apart."""
 
 
+@pytest.mark.variant("page")
 def test_a_voice_comes_from_the_microphone(visitor: Person, member: Cookies) -> None:
     """A take that is too short is refused; a good one is heard, named, agreed to, renamed and deleted."""
     visitor.become(member)
@@ -59,6 +60,7 @@ def test_a_voice_comes_from_the_microphone(visitor: Person, member: Cookies) -> 
     assert 1 == made["audio"]["channels"]
 
 
+@pytest.mark.variant("page")
 def test_the_same_seed_draws_the_same_picture(visitor: Person, member: Cookies) -> None:
     """A seed of more digits than the browser's numbers hold comes back whole with its settings."""
     visitor.become(member)
@@ -80,6 +82,7 @@ def test_the_same_seed_draws_the_same_picture(visitor: Person, member: Cookies) 
     assert one["artifacts"][0]["sha256"] == other["artifacts"][0]["sha256"]
 
 
+@pytest.mark.variant("page")
 def test_a_picture_says_what_was_asked_and_what_was_not_drawn(visitor: Person, member: Cookies) -> None:
     """Prompt and warnings stand by the picture on every page; variations have other, short seeds."""
     visitor.become(member)
@@ -105,6 +108,7 @@ def test_a_picture_says_what_was_asked_and_what_was_not_drawn(visitor: Person, m
     assert all(seed < 1_000_000 for seed in seeds)
 
 
+@pytest.mark.variant("page")
 def test_a_job_has_a_page_of_its_own(visitor: Person, member: Cookies) -> None:
     """What it was asked, went through and cost, and the same again as a command or in the form."""
     visitor.become(member)
@@ -129,6 +133,7 @@ def test_a_job_has_a_page_of_its_own(visitor: Person, member: Cookies) -> None:
     assert "$TENUTO_API_KEY" in command
 
 
+@pytest.mark.variant("page")
 def test_a_job_is_found_by_its_text_and_erased(visitor: Person, member: Cookies) -> None:
     """Its title leads to its page, where nothing is left to press once it is erased; a line fits a phone."""
     visitor.become(member)
@@ -187,6 +192,7 @@ def test_a_key_that_is_revoked_ends(visitor: Person, member: Cookies, fake_house
     assert [401, 200, 401] == [rotated, with_new, after]
 
 
+@pytest.mark.variant("page")
 def test_an_operator_invites_and_pays_in(
     browser: Browser, fake_house: RunningService, operator_cookie: Cookies
 ) -> None:
@@ -233,6 +239,7 @@ def test_an_operator_invites_and_pays_in(
         assert [] == operator.faults + guest.faults
 
 
+@pytest.mark.variant("page")
 def test_an_operator_switches_prices_and_tries_a_model(
     browser: Browser, fake_house: RunningService, operator_cookie: Cookies
 ) -> None:
@@ -259,6 +266,7 @@ def test_an_operator_switches_prices_and_tries_a_model(
         assert [] == operator.faults
 
 
+@pytest.mark.variant("page")
 def test_what_nobody_can_read_is_said_below_the_text(visitor: Person, member: Cookies) -> None:
     """Before it is submitted, and in the language of the page; a text that is read whole has no such line."""
     visitor.become(member)
@@ -272,6 +280,7 @@ def test_what_nobody_can_read_is_said_below_the_text(visitor: Person, member: Co
     expect(line).to_have_text("Nothing in this text can be spoken.")
 
 
+@pytest.mark.variant("page")
 def test_a_problem_says_why_what_to_do_and_which_request(visitor: Person, member: Cookies) -> None:
     """Reason and remedy in the reader's language, the service's own words, and the number to report."""
     visitor.become(member)
@@ -310,6 +319,7 @@ def test_who_lacks_credit_reads_what_is_needed_and_the_operator_gets_a_button(
     assert not [text for text in told if "said by the service" in text]
 
 
+@pytest.mark.variant("page")
 def test_a_service_that_is_away_is_said_and_nothing_is_lost(visitor: Person, member: Cookies) -> None:
     """What was written stays, and sending it again works when the service is back."""
     visitor.become(member)
@@ -326,6 +336,7 @@ def test_a_service_that_is_away_is_said_and_nothing_is_lost(visitor: Person, mem
     page.locator(".turn.assistant footer").wait_for()
 
 
+@pytest.mark.variant("page")
 def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tmp_path: Path) -> None:
     """A FLAC goes as it is, an Ogg file of two channels is mixed and made one, what is no sound is said."""
     visitor.become(member)
@@ -352,6 +363,7 @@ def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tm
     assert abs(len(decoded) - 16_000) <= 342
 
 
+@pytest.mark.variant("page")
 def test_several_recordings_keep_their_names_and_are_taken_up_again(
     visitor: Person, member: Cookies, tmp_path: Path
 ) -> None:
@@ -444,6 +456,7 @@ def _titles(somebody: Person) -> list[str]:
     return sorted(job["title"] for job in somebody.ask("GET", "/web/v1/jobs?kind=recognition")[1]["data"])
 
 
+@pytest.mark.variant("page")
 def test_a_recording_of_several_parts_says_how_far_it_is(
     visitor: Person, member: Cookies, tmp_path: Path
 ) -> None:
@@ -474,6 +487,7 @@ def test_a_recording_of_several_parts_says_how_far_it_is(
     assert ["0:30.0", "11:30.0"] == [time for time in ("0:30.0", "11:30.0") if time in shown]
 
 
+@pytest.mark.variant("page")
 @pytest.mark.parametrize("path", ["/", "/speech"])
 def test_the_first_load_is_small(visitor: Person, member: Cookies, path: str) -> None:
     """90 KB at most, compressed, with all that a page needs; what draws waveforms comes with the first."""
@@ -492,6 +506,7 @@ def test_the_first_load_is_small(visitor: Person, member: Cookies, path: str) ->
     assert not [name for name, _ in loaded if "wavesurfer" in name]
 
 
+@pytest.mark.variant("page")
 def test_conversations_stay_in_this_browser_and_this_account(visitor: Person, member: Cookies) -> None:
     """They outlive a reload and a logout, are found, named, exported and deleted; another account of the same
     browser sees none of them, and neither is one kept that is not wanted. Usage counts them."""
@@ -535,6 +550,7 @@ def test_conversations_stay_in_this_browser_and_this_account(visitor: Person, me
     assert text.count("Hold it longer.") == 2
 
 
+@pytest.mark.variant("page")
 def test_a_message_is_written_again_and_an_answer_made_again(visitor: Person, member: Cookies) -> None:
     """What came after a changed message is replaced, and is back with Undo; so is an answer. One
     that a reload cut off can be had again."""
@@ -565,6 +581,7 @@ def test_a_message_is_written_again_and_an_answer_made_again(visitor: Person, me
     expect(page.get_by_role("button", name="Answer again")).to_be_visible()
 
 
+@pytest.mark.variant("page")
 def test_undo_before_the_first_word_loses_no_turn(visitor: Person) -> None:
     """A message was changed, and no answer has come yet: all is as it was, on the page and in the browser."""
     visitor.register("undoer")
@@ -588,6 +605,7 @@ def test_undo_before_the_first_word_loses_no_turn(visitor: Person) -> None:
     assert before == shown == page.locator(".turn .words").all_inner_texts()
 
 
+@pytest.mark.variant("page")
 def test_a_changed_message_that_is_not_answered_replaces_nothing(visitor: Person, member: Cookies) -> None:
     """The conversation stays, on the page and in the browser; the words can be sent again, and so can those
     that were being written."""
@@ -612,6 +630,7 @@ def test_a_changed_message_that_is_not_answered_replaces_nothing(visitor: Person
     assert before == shown == page.locator(".turn .words").all_inner_texts()
 
 
+@pytest.mark.variant("page")
 def test_two_tabs_lose_no_turn_of_a_conversation(visitor: Person) -> None:
     """What the other tab has added is taken over before a message, and stays if it comes during an answer;
     a message is not changed in a conversation that the other tab has continued meanwhile."""

@@ -104,6 +104,7 @@ def names(schema: Any) -> Iterator[str]:
         yield from names(each)
 
 
+@pytest.mark.variant("page")
 def test_every_operation_and_every_field_is_shown(reader: Person) -> None:
     """Operations with their parameters, bodies and responses; schemas with all their fields."""
     reader.page.evaluate(UNFOLD)
@@ -187,6 +188,7 @@ def test_a_job_is_submitted_followed_and_its_result_checked(reader: Person, key:
     }
 
 
+@pytest.mark.variant("page")
 def test_every_example_is_accepted(reader: Person, key: str, tmp_path: Path) -> None:
     """All bodies that the forms offer, as they stand there; a file's SHA-256 is filled in by the page, and
     examples name the recording and the voice that were uploaded."""
@@ -281,6 +283,7 @@ def upload(reader: Person, operation: str, file: Path, **headers: str) -> None:
     assert "201" == sent(form), form.inner_text()
 
 
+@pytest.mark.variant("page")
 def test_a_chat_is_shown_as_it_arrives(reader: Person, key: str) -> None:
     """Events as they are, to the last one; a faulty body gets the service's own words."""
     paste(reader, key)
@@ -314,6 +317,7 @@ def test_the_studio_leads_to_the_reference_and_back(visitor: Person, member: Coo
     assert visitor.url + "/docs" == page.url
 
 
+@pytest.mark.variant("page")
 def test_a_wrong_key_is_reported(reader: Person) -> None:
     """One that the service refuses, and one that no header can carry."""
     reader.page.get_by_label("API key").fill("tn_wrong")

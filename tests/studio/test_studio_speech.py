@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pytest
 import soundfile
 from playwright.sync_api import Browser, Page, Route, expect
 
@@ -45,6 +46,7 @@ LONG = "() => Object.keys(localStorage).filter(place => place.endsWith('.long'))
 DRAFT = "page => Object.keys(localStorage).filter(place => place.startsWith('tenuto.draft.')).length"
 
 
+@pytest.mark.variant("page")
 def test_the_language_is_that_of_the_text(visitor: Person, member: Cookies) -> None:
     """It is detected while one types and sent; a choice holds, and the page offers the detected one."""
     visitor.become(member)
@@ -69,6 +71,7 @@ def test_the_language_is_that_of_the_text(visitor: Person, member: Cookies) -> N
     assert ("zh", 0.5) == (asked["lang"], asked["duration_factor"])
 
 
+@pytest.mark.variant("page")
 def test_what_cannot_be_spoken_is_not_sent_at_once(visitor: Person, member: Cookies) -> None:
     """A language that no model speaks, or a text of which most is lost, takes a second button."""
     visitor.become(member)
@@ -99,6 +102,7 @@ def test_what_cannot_be_spoken_is_not_sent_at_once(visitor: Person, member: Cook
     assert before + 1 == len(visitor.ask("GET", "/web/v1/jobs?limit=100")[1]["data"])
 
 
+@pytest.mark.variant("page")
 def test_a_draft_outlives_the_page_and_the_session(browser: Browser, fake_house: RunningService) -> None:
     """A reload and a new log-in find it; another account does not; it is gone when its owner says so."""
     with person(browser, fake_house.url) as somebody:
@@ -128,6 +132,7 @@ def test_a_draft_outlives_the_page_and_the_session(browser: Browser, fake_house:
     assert [] == somebody.faults
 
 
+@pytest.mark.variant("page")
 def test_a_voice_that_is_used_is_chosen(visitor: Person, member: Cookies) -> None:
     """From the page of voices; on that of speech, those of other languages are listed only if asked for."""
     visitor.become(member)
@@ -146,6 +151,7 @@ def test_a_voice_that_is_used_is_chosen(visitor: Person, member: Cookies) -> Non
     expect(page.get_by_role("button", name=f"Listen to {one['name']}")).to_be_visible()
 
 
+@pytest.mark.variant("page")
 def test_voices_are_filtered_by_language_and_gender(visitor: Person, member: Cookies) -> None:
     """Each says how it sounds, in the picker of Speech, too; the page says how many of all are shown."""
     visitor.become(member)
@@ -167,6 +173,7 @@ def test_voices_are_filtered_by_language_and_gender(visitor: Person, member: Coo
     expect(page.locator(".voices .one").filter(has_text="Edith")).to_contain_text("female, British English")
 
 
+@pytest.mark.variant("page")
 def test_a_long_text_is_made_in_pieces_and_joined(visitor: Person, member: Cookies) -> None:
     """Several jobs with one label, each of whole sentences; the file is their results, sample for sample.
 
@@ -249,6 +256,7 @@ def test_parts_that_have_ended_are_made_again_only_if_somebody_asks(visitor: Per
     assert ["1", "1", "2", "2", "3", "4", "5"] == _parts(visitor)
 
 
+@pytest.mark.variant("page")
 def test_cancelling_a_long_text_stops_the_parts_that_are_on_their_way(visitor: Person) -> None:
     """Of its parts, one is accepted, one is on its way and one is not submitted yet."""
     visitor.register("canceller")
@@ -279,6 +287,7 @@ def test_cancelling_a_long_text_stops_the_parts_that_are_on_their_way(visitor: P
     assert 2 == len(jobs)
 
 
+@pytest.mark.variant("page")
 def test_a_long_text_with_an_erased_part_is_not_made_again(visitor: Person) -> None:
     """Nor asked for again: what the part was is gone, and so is the whole."""
     visitor.register("eraser")
@@ -314,6 +323,7 @@ def _wait_for(somebody: Person, job: str, state: str) -> None:
     assert state == found
 
 
+@pytest.mark.variant("page")
 def test_a_part_of_a_sound_is_selected_played_and_saved(visitor: Person, member: Cookies) -> None:
     """With the keyboard alone; the part and the FLAC are saved sample for sample."""
     visitor.become(member)
@@ -349,6 +359,7 @@ def test_a_part_of_a_sound_is_selected_played_and_saved(visitor: Person, member:
     assert np.array_equal(whole, lossless)
 
 
+@pytest.mark.variant("page")
 def test_a_sound_is_saved_in_every_form(visitor: Person, member: Cookies) -> None:
     """Below the form and on the job's page: MP3 and Opus last as long as the WAV, FLAC has its samples; a
     service that is busy is asked again, and a refusal is shown beside the buttons."""
@@ -393,6 +404,7 @@ def _saved(page: Page) -> dict[str, bytes]:
     return saved
 
 
+@pytest.mark.variant("page")
 def test_a_recording_is_cut_checked_and_heard_beside_its_voice(
     visitor: Person, member: Cookies, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ def receiver() -> Iterator[Receiver]:
     made.close()
 
 
+@pytest.mark.variant("page")
 def test_a_webhook_from_its_making_to_its_end(visitor: Person, member: Cookies, receiver: Receiver) -> None:
     """By keyboard: its secret is shown once and verifies what arrives; what was refused is resent."""
     visitor.become(member)
@@ -103,6 +104,7 @@ def test_everybody_can_see_what_became_of_a_webhook(
     assert [] == faults
 
 
+@pytest.mark.variant("page")
 def test_a_service_without_webhooks_has_no_such_page(
     visitor: Person, member: Cookies, fake_house: RunningService
 ) -> None:

@@ -28,25 +28,6 @@ PARAMETERS = {"speech": speech.FIELDS, "recognition": recognition.FIELDS}
 
 
 @pytest.mark.parametrize("heading", ADAPTERS)
-def test_every_option_is_documented_with_what_holds_without_it(heading: str) -> None:
-    """The table of a section has the options of its adapters, in their order; texts tell the default."""
-    manifests = [adapters()[name] for name in ADAPTERS[heading]]
-    table = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", SECTIONS[heading], re.MULTILINE)
-    options = {key: option for manifest in manifests for key, option in manifest.options.items()}
-
-    assert set(options) == {name for name, _ in table}
-    assert {name for name, told in table if told == "needed"} == {
-        key for key, option in options.items() if option.required
-    }
-    assert not [
-        name
-        for name, told in table
-        if options[name].default not in ("", None, "default")
-        and str(options[name].default).lower() not in told.lower()
-    ]
-
-
-@pytest.mark.parametrize("heading", ADAPTERS)
 def test_the_examples_of_settings_are_sound(heading: str, tmp_path: Path) -> None:
     """Each section's TOML loads as the settings of an operator, and gives the models that it names."""
     (example,) = re.findall(r"^```toml\n(.*?)^```$", SECTIONS[heading], re.MULTILINE | re.DOTALL)

@@ -12,7 +12,7 @@ from tenuto.host.registry import ENTRIES
 from tenuto_engine.conformance import examine, subjects
 
 # A busy machine may take ten times as long.
-pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.real_engine, pytest.mark.timeout(1200), pytest.mark.variant("model")]
 
 
 @pytest.mark.variant("model", only="llama")

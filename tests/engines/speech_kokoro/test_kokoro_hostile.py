@@ -7,7 +7,7 @@ import pytest
 from fuzz.readings import LANGS, check, turn
 from fuzz.texts import MAX_BYTES, SLOWEST, hostile
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 
 EACH = 100
 

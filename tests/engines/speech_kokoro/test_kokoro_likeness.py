@@ -27,7 +27,7 @@ RECORDINGS = Path(tenuto.features.voices.__file__ or "").parent / "recordings"
 """The built-in voices' own: speech of different people, as far as the encoder can tell."""
 TEXT = "The library closes at eight o'clock."
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 
 Floats = npt.NDArray[np.float32]
 

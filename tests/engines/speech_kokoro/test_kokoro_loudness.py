@@ -61,6 +61,7 @@ def test_every_voice_has_a_gain_in_every_language() -> None:
 
 
 @pytest.mark.real_engine
+@pytest.mark.variant("model")
 @pytest.mark.parametrize(
     ("lang", "style"),
     [

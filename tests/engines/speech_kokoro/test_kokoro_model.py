@@ -16,7 +16,7 @@ CACHE = default_cache()
 MODEL = CACHE / "kokoro-v1.0-int8.onnx"
 SENTENCE = "The bridge had to be repaired."
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 
 
 def engine(path: Path = MODEL, **options: Any) -> KokoroEngine:

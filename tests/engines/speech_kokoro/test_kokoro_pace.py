@@ -55,6 +55,7 @@ def at_pace(lang: str, factor: float) -> Result:
 @pytest.mark.variant("model", only="ja")
 @pytest.mark.variant("model", only="zh")
 @pytest.mark.real_engine
+@pytest.mark.variant("model")
 @pytest.mark.parametrize(("lang", "factor"), [*((lang, 0.5) for lang in SENTENCES), ("ar", 2.0)])
 def test_the_length_is_scaled_to_ten_percent(lang: str, factor: float) -> None:
     """Speech at a factor is so many times as long as without, in every language; twice the
@@ -69,6 +70,7 @@ def test_the_length_is_scaled_to_ten_percent(lang: str, factor: float) -> None:
 @pytest.mark.variant("model", only="ja")
 @pytest.mark.variant("model", only="zh")
 @pytest.mark.real_engine
+@pytest.mark.variant("model")
 @pytest.mark.parametrize(
     ("lang", "factor", "tolerance"),
     [*((lang, 0.5, 0.08) for lang in SENTENCES), ("ar", 2.0, 0.1)],
@@ -88,6 +90,7 @@ def median_pitch(result: Result) -> float:
 
 
 @pytest.mark.real_engine
+@pytest.mark.variant("model")
 def test_the_model_part_gives_the_durations_of_the_whole_model() -> None:
     """The part that is cut out of the file computes what the whole model speaks."""
     synthesis = engine()._synthesis

@@ -42,7 +42,7 @@ AUDIBLE = 1e-3
 ROUNDING = 1.15
 """How much farther from the floating-point model than the file's own quantisation the speech may be."""
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 
 
 def feed() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tenuto_kokoro import scripts
 from tenuto_kokoro.cutting import Unit
 from tenuto_kokoro.languages import Languages
 
-pytestmark = pytest.mark.real_engine
+pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 
 LANGS = ("zh", "en", "ja", "es", "ar")
 OTHER_SCRIPTS = "Привет สวัสดี 안녕 γειά שלום नमस्ते"

@@ -21,8 +21,8 @@ from bench.report import Row, below
 from bench.stage import stage
 from servers.postgres import PostgresServer
 from servers.service import PLAIN
+from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.features.renditions.renditions import AUDIO_FORMS, write_audio
-from tenuto.media.wav import pcm16_wav
 
 SENTENCE = "Hold the note for its full value, and then a little longer."
 ROUNDS = 60

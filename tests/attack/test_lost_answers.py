@@ -15,8 +15,8 @@ from attack.conftest import MakeService
 from servers import flacs
 from servers.proxy import Proxy, Towards
 from servers.service import TENUTO, RunningService
+from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.ids import Ids
-from tenuto.media.wav import pcm16_wav
 from tenuto_client import Tenuto
 
 COMMITTED = b"COMMIT\0"

@@ -16,12 +16,13 @@ from tenuto.account.caller import Caller
 from tenuto.config import ModelSettings, Settings, UpstreamSettings
 from tenuto.db.database import Database
 from tenuto.errors import AnswerCutOff, ModelUnavailable
-from tenuto.features.chat import gathered, runs
+from tenuto.features.chat import embeddings, gathered, runs
 from tenuto.features.chat import upstream as upstream_module
 from tenuto.features.chat.answers import FRAME_TOKENS, Piece, tokens_of
 from tenuto.features.chat.body import ChatRequest
 from tenuto.features.chat.calls import Calls
 from tenuto.features.chat.chats import Chats
+from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.gathered import engines
 from tenuto.features.chat.messages import Message
 from tenuto.features.chat.meter import Meter
@@ -59,6 +60,7 @@ class Bench:
     server: UpstreamServer
     caller: Caller
     when_left: Literal["finish", "stop"] = "finish"
+    serves: Literal["chat", "embeddings"] = "chat"
 
     def stream(self, text: str, read: Read, *, timeout_s: int = 60, **fields: Any) -> int:
         """What a stream cost that `read` has read, in micros."""
@@ -89,6 +91,7 @@ class Bench:
             input_price_micros=2_000_000,
             output_price_micros=8_000_000,
             when_left=self.when_left,
+            serves=self.serves,
         )
         settings = Settings(Path(), models={MODEL: ModelSettings(upstream=there)}, chat_timeout_s=timeout_s)
         models = {MODEL: rules.models(settings)[MODEL]}
@@ -223,6 +226,37 @@ def test_a_server_that_stops_is_left(bench: Bench) -> None:
 
     assert bound("[up:endless]", "one two") <= charge_micros
     assert bench.server.seen.gone.wait(60)
+
+
+def test_a_whole_answer_in_pieces_that_is_left_costs_what_came(bench: Bench) -> None:
+    """Its caller's limit made it one in pieces: they are charged as those of a stream (P3)."""
+    bench.when_left = "stop"
+
+    async def scenario(chats: Chats, request: ChatRequest) -> None:
+        stop = await leave(chats.complete(bench.caller, request, None))
+        await until(lambda: bench.server.seen.events > len(("role", "one", "two")))
+        await asyncio.sleep(0.01)
+        await stop()
+
+    assert bound("[up:endless]", "one two") <= bench.run("[up:endless]", scenario, max_tokens=100_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("Hold the note.", 4), ("[up:gate]", 0), ("[up:status=500]", 0)]
+)
+def test_vectors_that_are_too_long_are_charged(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, text: str, tokens: int
+) -> None:
+    """The upstream has counted their inputs; a silent one, or one that refuses, has not (P3)."""
+    monkeypatch.setattr(embeddings, "MAX_BYTES", 10)
+    bench.serves = "embeddings"
+
+    async def scenario(chats: Chats, _: ChatRequest) -> None:
+        with pytest.raises(ModelUnavailable):
+            await chats.embed(bench.caller, EmbeddingRequest(model=MODEL, input=[text]), None)
+        bench.server.seen.gate.set()
+
+    assert tokens * 2 == bench.run("", scenario, timeout_s=1 if text == "[up:gate]" else 60)
 
 
 def test_a_service_that_stops_charges_who_has_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

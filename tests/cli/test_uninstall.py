@@ -11,7 +11,8 @@ import pytest
 from servers import forking
 from servers.command_lines import told
 from servers.service import TENUTO, RunningService
-from tenuto.features.help.uninstall import of_root, readable_size
+from tenuto.command.common import readable_size
+from tenuto.features.help.uninstall import of_root
 
 
 @pytest.fixture

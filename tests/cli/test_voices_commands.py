@@ -10,7 +10,7 @@ from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database import Transaction
 from tenuto.db.opening import open_database
-from tenuto.media.wav import pcm16_wav
+from tenuto.features.decoding.wav import pcm16_wav
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 

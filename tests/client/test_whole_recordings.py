@@ -122,6 +122,17 @@ def test_a_hole_in_a_film_is_told(wav: bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("with_ffmpeg")
+def test_a_flac_damaged_at_its_beginning_is_refused(wav: bytes, tmp_path: Path) -> None:
+    """libsndfile gives it up, and ffmpeg decodes on, without a word (P6)."""
+    content = made(wav, tmp_path / "whole.flac", "-c:a", "flac", "-f", "flac")
+    for at in range(11_400, 26_400, 3000):
+        turned = bytes(byte ^ 0x5A for byte in content[at : at + 64])
+        (tmp_path / "damaged.flac").write_bytes(content[:at] + turned + content[at + 64 :])
+        with pytest.raises(AudioError, match="cut off or damaged"):
+            convert(tmp_path / "damaged.flac", tmp_path / "out.flac")
+
+
+@pytest.mark.usefixtures("with_ffmpeg")
 def test_what_ffmpeg_converts_is_whole_too(wav: bytes, tmp_path: Path) -> None:
     """A cut film is refused, and channels that cancel each other out are heard."""
     opposite = ("-filter_complex", "[0]pan=stereo|c0=c0|c1=-1*c0", "-c:a", "libopus", "-f", "webm")

@@ -25,8 +25,8 @@ from servers.pairs import make_pair
 from servers.service import FINAL
 from servers.shots import Shots
 from tenuto.config import load
+from tenuto.host.registry import missing_weights
 from tenuto.kind import rules as catalog
-from tenuto.worker.engines import missing_weights
 
 ACCOUNTS = ("rich", "rich", "other", "other")
 CREDIT = "1000"
@@ -80,7 +80,7 @@ class RealLoad(threading.Thread):
         self._api = fleet.apis[-1]
         offered = catalog.models(load(self._api.environment))
         cache = load(self._api.environment).cache
-        self._wanted = {name: REAL[name] for name in REAL if not missing_weights(offered[name], cache)}
+        self._wanted = {name: REAL[name] for name in REAL if not missing_weights(offered[name].entry, cache)}
         self._lacking = sorted(set(REAL) - set(self._wanted))
         self._link = Link(self._api.url, fleet.operator.make_key("real", credit=CREDIT))
         self._ended: Counter[str] = Counter()

@@ -9,7 +9,7 @@ import pytest
 
 from servers.callers import Caller, Operator, error_code, faults
 from servers.voices import JSON, headers_of, listed, own_voice, recording, upload, voice_of_kind
-from tenuto.media.wav import read_pcm16_wav
+from tenuto.features.decoding.wav import read_pcm16_wav
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 

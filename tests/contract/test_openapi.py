@@ -21,7 +21,7 @@ from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.specs.openapi import checks
 
 from servers.service import PLAIN
-from tenuto.media.wav import pcm16_wav
+from tenuto.features.decoding.wav import pcm16_wav
 
 DOCUMENT = Path(__file__).parents[2] / "openapi.yaml"
 PATIENCE_S = 60.0

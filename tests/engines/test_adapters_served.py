@@ -21,10 +21,10 @@ from servers.media_upstream import KEY, MediaUpstream
 from servers.recordings import long_recording, recording
 from servers.service import RunningService
 from tenuto import config
+from tenuto.features.decoding.wav import read_pcm16_wav
 from tenuto.features.image.png import read_png
 from tenuto.host import manifests
 from tenuto.kind.rules import models
-from tenuto.media.wav import read_pcm16_wav
 from tenuto.worker.engines import missing_here
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "engine"

@@ -24,6 +24,7 @@ from tenuto.api.request_body import decode_name
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.features.chat import body as chat
 from tenuto.features.chat import upstream
+from tenuto.features.decoding import wav
 from tenuto.features.image import png
 from tenuto.features.recognition.flac_child import Digest
 from tenuto.features.speech import parameters as speech
@@ -31,7 +32,7 @@ from tenuto.features.voices import rules as voices
 from tenuto.host import messages
 from tenuto.ids import is_id
 from tenuto.kind import envelope
-from tenuto.media import flac, wav
+from tenuto.media import flac
 from tenuto.media.flac import Inspection
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.layout import sounds_of

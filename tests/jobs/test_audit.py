@@ -19,6 +19,7 @@ from tenuto.features.audit.audit import Position
 from tenuto.features.audit.runs import Progress
 from tenuto.features.chat import priced_calls as calls
 from tenuto.features.chat.rows import CallRow
+from tenuto.features.decoding.wav import pcm16_wav, read_pcm16_wav
 from tenuto.features.history.rows import Used
 from tenuto.features.kept_results import results as kept_results
 from tenuto.features.kept_results.results import KeptResult
@@ -29,7 +30,6 @@ from tenuto.job import audio_segments, chunks, states
 from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey, NewSegment
 from tenuto.media.flac import FlacSummary
-from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 
 WAV = read_pcm16_wav(pcm16_wav(bytes(200), 8_000, 1))
 HEARING = "fake/segment-text"

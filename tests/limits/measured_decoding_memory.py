@@ -7,7 +7,7 @@ import soundfile
 
 from media.readers import Peak, as_pcm, converted
 from servers.flacs import silence
-from tenuto.media.wav import pcm16_wav
+from tenuto.features.decoding.wav import pcm16_wav
 
 RATE, CHANNELS = 48_000, 8
 MIB = 1 << 20

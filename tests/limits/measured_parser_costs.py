@@ -17,10 +17,10 @@ from tenuto import strict_json
 from tenuto.api.body import framing_fault
 from tenuto.api.request_body import decode_name
 from tenuto.errors import TenutoError
+from tenuto.features.decoding import wav
 from tenuto.features.image import png
 from tenuto.features.recognition import recognise_chunk
 from tenuto.features.voices import rules as voices
-from tenuto.media import wav
 from tenuto_kokoro import emotion_text
 from tenuto_pictograms.prompt import Reader
 

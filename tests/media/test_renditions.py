@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from tenuto.features.decoding.wav import pcm16_wav, read_pcm16_wav
 from tenuto.features.openai.speech import _STREAMED
 from tenuto.features.openai.streams import _Sink
 from tenuto.features.renditions.renditions import (
@@ -21,7 +22,6 @@ from tenuto.features.renditions.renditions import (
     spans_of,
     write_audio,
 )
-from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 
 RATE = 24_000
 
@@ -50,7 +50,7 @@ RENDER_ALL = """
 import io, struct, sys, zlib
 from tenuto.features.openai import speech, streams
 from tenuto.features.renditions import renditions
-from tenuto.media import wav
+from tenuto.features.decoding import wav
 
 def chunk(name, data):
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from servers.wavs import DATA, PCM_SUBFORMAT, SOUND, chunk, extensible, fmt, riff
-from tenuto.media.wav import MAX_CHUNKS, WavInvalid, pcm16_wav, read_pcm16_wav
+from tenuto.features.decoding.wav import MAX_CHUNKS, WavInvalid, pcm16_wav, read_pcm16_wav
 
 RATES = st.sampled_from([8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 48_000, 96_000, 192_000])
 

@@ -4,8 +4,10 @@ import functools
 import io
 import random
 import re
+import resource
 import subprocess
 import tempfile
+from typing import BinaryIO, cast
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from media.readers import as_pcm, converted
 from servers.ffmpegs import ffmpeg
 from tenuto.features.decoding.child import NotReadable
+from tenuto.features.openai.recordings import FormReader
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.layout import sounds_of
 from tenuto_client.sounds.mp3 import _kind
@@ -399,3 +402,17 @@ def test_channels_of_an_upload_that_cancel_each_other_out_are_heard() -> None:
     soundfile.write(file, np.stack((mono, -mono), axis=1), RATE, format="FLAC")
 
     assert np.array_equal(mono, as_pcm(file.getvalue())[1])
+
+
+def test_a_form_on_a_full_disk_is_not_taken_for_a_shorter_one() -> None:
+    """The kernel writes what fits, and says how much that was; only the next write fails (P6)."""
+    body = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n%b\r\n--b--\r\n'
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with tempfile.TemporaryFile(buffering=0) as file:
+        form = FormReader("b", file="file", sink=cast(BinaryIO, file), known=(), limit_bytes=1 << 20)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                form.read(iter([body % bytes(1500)]))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)

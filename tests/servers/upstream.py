@@ -62,6 +62,8 @@ class Seen:
     gate: threading.Event = field(default_factory=threading.Event)
     """What `[up:gate]` waits for, and `[up:think]` and `[up:ponder]` after their words."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    events: int = 0
+    """Sent, of all streams."""
     running: int = 0
     most_at_once: int = 0
 
@@ -218,6 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         # A comment before each event, as some servers send them to keep a connection open.
         self.wfile.write(b": still here\r\n\r\ndata: " + json.dumps(value).encode() + b"\r\n\r\n")
         self.wfile.flush()
+        self.records.events += 1
 
     def _answer(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
         body = value if isinstance(value, bytes) else json.dumps(value).encode()

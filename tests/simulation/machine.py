@@ -31,6 +31,7 @@ from tenuto.errors import (
     StoreUnreachableForWrites,
     Unavailable,
 )
+from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.file.blob import BLOCK_BYTES, BlobRecord, Checksums, check_block, pieces
 from tenuto.host.host import (
     Cancellation,
@@ -45,7 +46,6 @@ from tenuto.host.host import (
     OnStart,
     OutcomeUnknown,
 )
-from tenuto.media.wav import pcm16_wav
 
 T = TypeVar("T")
 

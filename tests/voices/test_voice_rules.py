@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from tenuto.api.request_body import decode_name
 from tenuto.errors import InvalidRequest
+from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.features.voices.rules import (
     check_recording,
     name_fault,
     parse_preference,
     parse_renaming,
 )
-from tenuto.media.wav import pcm16_wav
 
 
 @pytest.mark.parametrize(

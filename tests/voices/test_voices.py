@@ -16,6 +16,7 @@ from tenuto.errors import (
     NotFound,
     RateLimited,
 )
+from tenuto.features.decoding.wav import pcm16_wav, read_pcm16_wav
 from tenuto.features.voices import builtin
 from tenuto.features.voices import operations as voices
 from tenuto.features.voices.operations import UploadKey, Voice
@@ -26,7 +27,6 @@ from tenuto.file.operations import ORPHAN_AGE_MS
 from tenuto.job import finish, recover
 from tenuto.job.states import Decision
 from tenuto.job.submit import prepare
-from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 
 WAV = pcm16_wav(bytes(2 * 8_000), 8_000, 1)
 

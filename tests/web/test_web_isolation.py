@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from servers.document import routes
+from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.features.studio.app import ROUTES
 from tenuto.ids import Ids
-from tenuto.media.wav import pcm16_wav
 from web.browsers import START_MS, Browser, Studio
 from web.conftest import Open
 

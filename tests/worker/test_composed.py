@@ -11,9 +11,9 @@ from servers.rig import Rig
 from servers.world import World
 from tenuto.config import ModelSettings
 from tenuto.host.host import HostNotReady
-from tenuto.host.registry import engines_of, entry_of
+from tenuto.host.registry import engines_of, entry_of, missing_weights
 from tenuto.kind.rules import MAX_START_FAILURES
-from tenuto.worker.engines import Engines, missing_weights
+from tenuto.worker.engines import Engines
 
 DUAL, FIRST, SECOND = "fake/dual-recognition", "fake/segment-text", "fake/word-timestamps"
 
@@ -80,4 +80,4 @@ def test_a_composed_model_lacks_what_its_engines_lack(rig: Rig) -> None:
     needed = {name for entry in engines_of(real) for name in entry.weights}
 
     assert needed
-    assert sorted(needed) == sorted(missing_weights(replace(model, entry=real), rig.folder))
+    assert sorted(needed) == sorted(missing_weights(real, rig.folder))

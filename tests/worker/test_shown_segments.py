@@ -9,13 +9,13 @@ from servers.rig import Interrupted, Rig, full_disk, hanging
 from servers.world import METERED, SPEECH, World
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, StorageFailed
+from tenuto.features.decoding.wav import pcm16_wav, read_pcm16_wav
 from tenuto.features.speech import run as speech_run
 from tenuto.features.speech.run import Preview
 from tenuto.file.blob import BlobRecord
 from tenuto.job import audio_segments, chunks
 from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey
-from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto.worker import storage_retries
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines

@@ -4,9 +4,9 @@ from array import array
 
 import pytest
 
+from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.features.speech.run import checked
 from tenuto.host.host import HostResult
-from tenuto.media.wav import pcm16_wav
 from tenuto.worker.calls import ResultInvalid
 
 TEXT = "Two words."

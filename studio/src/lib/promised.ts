@@ -6,7 +6,8 @@ type Spans = (start: number, end: number, name: string) => void
 const TRACK_ENTRY = 0xae
 const BLOCK_GROUP = 0xa0
 const SEGMENT = 0x18538067
-const PARENTS = [SEGMENT, 0x1549a966, 0x1654ae6b, TRACK_ENTRY, 0x1f43b675, BLOCK_GROUP]
+const CLUSTER = 0x1f43b675
+const PARENTS = [SEGMENT, 0x1549a966, 0x1654ae6b, TRACK_ENTRY, CLUSTER, BLOCK_GROUP]
 const BLOCKS = [0xa3, 0xa1]
 const MOST_ID_BYTES = 4
 
@@ -87,7 +88,8 @@ export function webmSeconds(bytes: Uint8Array): number | null {
     if (isNone) break
     at = from
     const end = isOpen ? bytes.length : Math.min(bytes.length, at + length.value)
-    if (id.value === SEGMENT && !isOpen) inside = end
+    // A live recording's segment has no length, but its clusters may have one.
+    if ((id.value === SEGMENT || id.value === CLUSTER) && !isOpen) inside = Math.max(inside, end)
     const value = end - at <= 8 ? bytes.subarray(at, end).reduce((sum, byte) => sum * 256 + byte, 0) : 0
     if (id.value === 0x2ad7b1) scale = value
     if (id.value === 0xe7) cluster = value

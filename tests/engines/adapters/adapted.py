@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.host.child import ChildHost
 from tenuto.host.host import Cancellation, HostResult
-from tenuto.media.wav import pcm16_wav
 
 STUBS = Path(__file__).parent / "stubs"
 RATE = 16_000

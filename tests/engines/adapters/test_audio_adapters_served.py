@@ -15,7 +15,7 @@ from engines.adapters.adapted import tone, voice
 from servers.callers import Caller, Operator
 from servers.recordings import encoded, recognise, result, texts
 from servers.service import RunningService
-from tenuto.media.wav import read_pcm16_wav
+from tenuto.features.decoding.wav import read_pcm16_wav
 
 SPEECH, DUAL = "IndexTeam/IndexTTS-2.5", "acme/dual"
 FIRST, SECOND = "OpenMOSS-Team/MOSS-Transcribe-Diarize", "Qwen/Qwen3-ASR-1.7B"

@@ -14,8 +14,8 @@ from PIL import Image
 
 from engines.upstream.calling import NAME, Asked, engine, image, speech
 from servers.media_upstream import RATE, SECONDS_A_CHARACTER, MediaUpstream
+from tenuto.features.decoding.wav import pcm16_wav, read_pcm16_wav
 from tenuto.features.image.png import read_png
-from tenuto.media.wav import pcm16_wav, read_pcm16_wav
 from tenuto_engine import EngineError, Result
 from tenuto_remote.cutting import split
 

@@ -199,7 +199,8 @@ def _convert_with_ffmpeg(source: Path, target: Path) -> float:
     with tempfile.TemporaryDirectory(prefix="tenuto-") as folder:
         wav = Path(folder, "recording.wav")
         command = ["ffmpeg", "-nostdin", "-v", "error", "-y", "-format_whitelist", ",".join(_TOLD)]
-        command += ["-i", str(source.absolute()), "-vn"]
+        # Without the check, a damaged FLAC is decoded without a word.
+        command += ["-err_detect", "crccheck", "-i", str(source.absolute()), "-vn"]
         way = ["-af", "aformat=channel_layouts=mono|stereo", "-ar", str(RATE), "-c:a", "pcm_s16le"]
         done = subprocess.run(
             [*command, *way, str(wav)], capture_output=True, encoding="utf-8", errors="replace", check=False

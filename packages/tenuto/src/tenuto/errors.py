@@ -217,7 +217,7 @@ class ModelUnavailable(Unavailable):
 
 
 class AnswerCutOff(ModelUnavailable):
-    """The answer took longer, or is longer, than this service allows; the part already sent is charged."""
+    """The answer took longer, or is longer, than this service allows; with a price, what came is charged."""
 
 
 class ArtifactUnavailable(Unavailable):

@@ -178,3 +178,11 @@ def moment(at_ms: int | None) -> str | None:
 
 def _cell_text(cell: Any) -> str:
     return "-" if cell is None else str(cell)
+
+
+def readable_size(size_bytes: int) -> str:
+    """A size with a unit, for people."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "KB")):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.1f} {name}"
+    return f"{size_bytes} B"

@@ -6,11 +6,13 @@ All other engines are packages with manifests (`manifests.py`): those that are o
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from tenuto.feature import features
 from tenuto.host.manifests import Manifest, here
 
 SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
@@ -215,3 +217,9 @@ def engines_of(entry: EngineEntry) -> tuple[EngineEntry, ...]:
 def weights_of(entry: EngineEntry) -> tuple[str, ...]:
     """All weights that a model needs, each once."""
     return tuple(dict.fromkeys(name for part in engines_of(entry) for name in part.weights))
+
+
+def missing_weights(entry: EngineEntry, cache: Path) -> list[str]:
+    """Those of them that are not in this folder, or not verified."""
+    checks = [feature.part(feature.weights) for feature in features().values() if feature.weights]
+    return [name for name in weights_of(entry) if not all(check(cache, name) for check in checks)]

@@ -274,14 +274,15 @@ def _tell_models(settings: Settings, say: Say) -> None:
     """Print the models, each with its weaknesses or why it cannot be used; models that are parts of another
     are not listed.
     """
-    from tenuto.worker.engines import missing_here, missing_weights
+    from tenuto.host.registry import missing_weights
+    from tenuto.worker.engines import missing_here
 
     offered = catalog.models(settings)
     members = {one.model for model in offered.values() for one in model.entry.composed_of}
     say("Models, each loaded when it is first used:" if offered else NO_ENGINES)
     for name, model in offered.items():
         if name not in members:
-            lacking = missing_weights(model, settings.cache) + missing_here(model, settings)
+            lacking = missing_weights(model.entry, settings.cache) + missing_here(model, settings)
             notes = engines_of(model.entry)[0].notes[:1]
             text = f"cannot be used, {', '.join(lacking)} is missing" if lacking else " ".join(notes)
             say(f"  {model.kind:12} {name}{': ' * bool(text)}{text}")

@@ -6,10 +6,10 @@ from msgspec import Struct
 
 from tenuto.config import ModelSettings, Settings
 from tenuto.host.process import WITHOUT_RAY, ray_driver
-from tenuto.host.registry import EngineEntry, engines_of
+from tenuto.host.registry import EngineEntry, engines_of, missing_weights
 from tenuto.kind.kinds import slots
 from tenuto.kind.rules import Model
-from tenuto.worker.engines import expected_mib, missing_here, missing_weights
+from tenuto.worker.engines import expected_mib, missing_here
 from tenuto_engine import processor
 
 
@@ -51,7 +51,7 @@ def _reason(model: Model, settings: Settings, hosts: Sequence[str], memory_mib: 
     for entry, host in zip(engines_of(model.entry), hosts, strict=True):
         if host == "child" and (fault := processor.fault(entry.processors)):
             return fault
-    if weights := missing_weights(model, settings.cache):
+    if weights := missing_weights(model.entry, settings.cache):
         return f"its weights are not here ({', '.join(weights)}): tenuto models pull"
     if lacking := missing_here(model, settings):
         return f"not on this machine: {', '.join(lacking)}"

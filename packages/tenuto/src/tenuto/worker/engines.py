@@ -17,10 +17,9 @@ from pathlib import Path
 
 from tenuto.config import ModelSettings, Settings
 from tenuto.errors import Unavailable, is_of_the_machine
-from tenuto.feature import features
 from tenuto.host.child import ChildHost
 from tenuto.host.host import Cancellation, Cancelled, EngineSpec, HostDraining, HostNotReady
-from tenuto.host.registry import EngineEntry, engines_of, weights_of
+from tenuto.host.registry import EngineEntry, engines_of
 from tenuto.kind import operations as catalog
 from tenuto.kind.kinds import kinds
 from tenuto.kind.rules import MAX_START_FAILURES, Model
@@ -67,12 +66,6 @@ class EngineMemory:
     def fits(self, engines: Iterable[str]) -> bool:
         """Whether these may be loaded together."""
         return self.limit_mib == 0 or sum(map(self.takes_mib, engines)) <= self.limit_mib
-
-
-def missing_weights(model: Model, cache: Path) -> list[str]:
-    """The weights that the model needs and that are missing or not verified."""
-    checks = [feature.part(feature.weights) for feature in features().values() if feature.weights]
-    return [name for name in weights_of(model.entry) if not all(check(cache, name) for check in checks)]
 
 
 def missing_here(model: Model, settings: Settings) -> list[str]:

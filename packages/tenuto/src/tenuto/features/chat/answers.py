@@ -8,6 +8,7 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from tenuto.errors import AnswerCutOff
 from tenuto.features.chat.body import ChatRequest
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
 
@@ -26,6 +27,10 @@ _WORDS = bytes(one if one in _LETTERS else 32 for one in range(256))
 MOST_COUNTED = 2**40
 Count = Annotated[int, msgspec.Meta(ge=0, lt=MOST_COUNTED)]
 """A number in an answer; sums of millions fit the 64 bits of the database."""
+
+
+class AnswerTooLong(AnswerCutOff):
+    """The answer is longer than this service allows; with a price, what came is charged."""
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -142,7 +147,7 @@ class Embeddings(msgspec.Struct, frozen=True):
 
 
 def estimate_inputs(request: EmbeddingRequest) -> Usage:
-    """The estimated usage of embeddings whose caller left before the answer."""
+    """The estimated usage of embeddings whose count did not arrive."""
     counts = (tokens_of(one) if isinstance(one, str) else len(one) for one in request.inputs)
     return Usage(sum(counts), is_estimated=True)
 

@@ -19,6 +19,7 @@ from tenuto.api.service import Part, Service
 from tenuto.config import Settings
 from tenuto.errors import AnswerCutOff, ModelUnavailable, RateLimited, TenutoError
 from tenuto.features.chat.answers import (
+    AnswerTooLong,
     ChatEngine,
     Completion,
     EmbeddingEngine,
@@ -173,8 +174,8 @@ class Chats(Part):
         usage: Callable[[], Usage],
         tally: _Tally | None = None,
     ) -> W:
-        """A whole answer, charged. If its run is stopped, `usage` is recorded and nothing is charged. If our
-        limits end it, what came of it in pieces is charged, as of a stream."""
+        """A whole answer, charged. What came of it in pieces is charged as of a stream, if its caller or our
+        limits end it; without pieces, `usage` is charged if it is too long, and else only recorded."""
         run = self._run(model)
 
         async def work() -> W:
@@ -183,12 +184,16 @@ class Chats(Part):
                 try:
                     made = await ask()
                 except asyncio.CancelledError:
+                    if tally is not None:
+                        self._cut(call, tally, run, is_charged=run.is_left)
                     call.release(usage())
                     raise
                 except TenutoError as error:
                     if tally is not None and call.has_price:
                         is_charged = run.is_by_caller or isinstance(error, AnswerCutOff)
                         self._cut(call, tally, run, is_charged=is_charged)
+                    elif isinstance(error, AnswerTooLong):
+                        call.leave(usage())
                     raise
                 await call.settle(made.usage)
             return replace(made, charged_micros=call.charged_micros)

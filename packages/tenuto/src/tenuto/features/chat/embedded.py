@@ -21,9 +21,9 @@ from tenuto.features.chat.answers import FINISHED, Choice, Completion, Count, Em
 from tenuto.features.chat.body import ChatRequest
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.vectors import floats_of, in_form
-from tenuto.features.models.cache import is_verified, location
 from tenuto.host.child import ChildHost
 from tenuto.host.host import Cancellation, EngineFailed, EngineSpec, HostDraining, HostError, HostResult
+from tenuto.host.registry import missing_weights
 from tenuto.kind.rules import MAX_START_FAILURES, Model
 from tenuto.logs import get_logger
 from tenuto_engine import processor
@@ -57,7 +57,7 @@ class _EmbeddedModel:
     def reason(self) -> str | None:
         if fault := processor.fault(self._model.entry.processors):
             return fault
-        if not all(is_verified(self._settings.cache, name) for name in self._model.entry.weights):
+        if missing_weights(self._model.entry, self._settings.cache):
             return MISSING
         if not all(Path(path).expanduser().exists() for path in self._model.entry.paths):
             return MISSING
@@ -217,7 +217,7 @@ def spec_of(model: Model, settings: Settings) -> EngineSpec:
     own = settings.models.get(model.name, ModelSettings())
     options = {
         **model.entry.options,
-        "weights": {name: str(Path(location(settings.cache, name))) for name in model.entry.weights},
+        "weights": {name: str(settings.cache / name) for name in model.entry.weights},
         "model_revision": model.entry.revision,
         "threads": own.threads or MAX_THREADS,
         "default_tokens": own.answer_tokens,

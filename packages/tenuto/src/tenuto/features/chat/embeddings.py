@@ -15,7 +15,7 @@ import msgspec
 from tenuto.config import UpstreamSettings
 from tenuto.features.chat.answers import Count, Embeddings, Usage
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
-from tenuto.features.chat.upstream import Garbage, Upstream, encode, whole
+from tenuto.features.chat.upstream import Garbage, TooLong, Upstream, encode, whole
 from tenuto.features.chat.vectors import in_form
 
 PATH = "/embeddings"
@@ -50,10 +50,13 @@ class UpstreamEmbeddings(Upstream):
         super().__init__(name, upstream, key, PATH, timeout_s=timeout_s)
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
-        """The vectors. Raises InvalidRequest, RateLimited, ModelUnavailable."""
+        """The vectors. Raises InvalidRequest, RateLimited, ModelUnavailable, AnswerTooLong."""
         fields = [] if request.dimensions is None else ["dimensions"]
         async with self._answer(request_body(self._model, request), "input", fields) as response:
-            answer = await whole(response, MAX_BYTES)
+            try:
+                answer = await whole(response, MAX_BYTES)
+            except Garbage as error:
+                raise TooLong from error
             return await asyncio.to_thread(embeddings, answer, request)
 
 

@@ -4,7 +4,7 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="chat",
-    needs=("history", "models"),
+    needs=("history",),
     entries=".catalog:catalog_entries",
     starting=".left_calls:release_left",
     duties=".duties:duties",

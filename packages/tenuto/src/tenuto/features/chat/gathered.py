@@ -14,8 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tenuto.config import Settings
-from tenuto.errors import AnswerCutOff
-from tenuto.features.chat.answers import ChatEngine, Choice, Completion, Piece, estimate
+from tenuto.features.chat.answers import AnswerTooLong, ChatEngine, Choice, Completion, Piece, estimate
 from tenuto.features.chat.body import ChatRequest
 from tenuto.features.chat.chats import Engines, make_engines
 from tenuto.kind.rules import Model
@@ -65,7 +64,7 @@ class LongAnswers:
         return await self._gathered(request, on_piece)
 
     async def _gathered(self, request: ChatRequest, on_piece: Callable[[Piece], None]) -> Completion:
-        """The answers of a stream. AnswerCutOff: they are too long."""
+        """The answers of a stream. AnswerTooLong: they are."""
         answers: dict[int, list[Piece]] = {}
         usage, tokens, size_bytes = None, 0, 0
         async with aclosing(self._engine.stream(replace(request, stream=True))) as pieces:
@@ -74,7 +73,7 @@ class LongAnswers:
                 usage, tokens = piece.usage or usage, tokens + piece.tokens
                 size_bytes += len(piece.all_text) + (len(_encode(piece.logprobs)) if piece.logprobs else 0)
                 if size_bytes > MAX_BYTES:
-                    raise AnswerCutOff
+                    raise AnswerTooLong
                 if piece.is_shown:
                     answers.setdefault(piece.index, []).append(piece)
         choices = tuple(_joined(answers[index]) for index in sorted(answers))

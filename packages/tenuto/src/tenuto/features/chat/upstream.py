@@ -18,7 +18,16 @@ import msgspec
 
 from tenuto.config import UpstreamSettings
 from tenuto.errors import AnswerCutOff, Fault, InvalidRequest, ModelUnavailable, RateLimited, TenutoError
-from tenuto.features.chat.answers import FINISHED, MOST_COUNTED, Choice, Completion, Count, Piece, Usage
+from tenuto.features.chat.answers import (
+    FINISHED,
+    MOST_COUNTED,
+    AnswerTooLong,
+    Choice,
+    Completion,
+    Count,
+    Piece,
+    Usage,
+)
 from tenuto.features.chat.body import ChatRequest
 from tenuto.features.chat.messages import Image, Message
 from tenuto.logs import get_logger
@@ -53,8 +62,8 @@ class Garbage(Exception):
     """An upstream's answer is not one of a chat server."""
 
 
-class _TooLong(ValueError):
-    """An upstream's answer has more text than we take, which its caller asked for."""
+class TooLong(ValueError):
+    """An upstream's answer is longer than we take, which its caller asked for."""
 
 
 class _Function(msgspec.Struct):
@@ -221,8 +230,10 @@ class Upstream:
         except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError, Garbage, ValueError) as error:
             # The error's text may contain the upstream's content: only its type is logged.
             _log.warning("upstream.failed", model=self._name, reason=type(error).__name__)
-            is_our_limit = isinstance(error, (TimeoutError, _TooLong)) and not isinstance(error, UNREACHED)
-            raise (AnswerCutOff if is_our_limit else ModelUnavailable) from error
+            if isinstance(error, TooLong):
+                raise AnswerTooLong from error
+            is_late = isinstance(error, TimeoutError) and not isinstance(error, UNREACHED)
+            raise (AnswerCutOff if is_late else ModelUnavailable) from error
 
     async def _send(self, body: bytes) -> aiohttp.ClientResponse:
         try:
@@ -374,7 +385,7 @@ class Events:
         self._calls: dict[int, int] = {}
 
     def add(self, block: bytes) -> Iterator[Piece]:
-        """The pieces that are now complete. Raises Garbage, _TooLong or msgspec.DecodeError."""
+        """The pieces that are now complete. Raises Garbage, TooLong or msgspec.DecodeError."""
         *lines, self._buffer = (self._buffer + block).split(b"\n")
         if len(self._buffer) > MAX_ANSWER_BYTES:
             raise Garbage("an event without end")
@@ -428,7 +439,7 @@ class Events:
             )
             self._characters += len(piece.all_text)
             if self._characters > self._most_text:
-                raise _TooLong
+                raise TooLong
             yield piece
 
     def _number(self, answer: int, calls: Sequence[_PartOfCall]) -> None:

@@ -4,7 +4,7 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="events",
-    needs=("backup", "chat"),
+    needs=("chat",),
     routes=".routes:routes",
     serving=".live_events:serving",
 )

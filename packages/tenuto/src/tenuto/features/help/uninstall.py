@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from tenuto.command.common import json_line, say, tell
+from tenuto.command.common import json_line, readable_size, say, tell
 from tenuto.command.options import ServiceLocation
 from tenuto.errors import OperatorError
 from tenuto_client.commands.console import Console
@@ -185,14 +185,6 @@ def _size(path: Path) -> int:
             return sum(map(_size, path.iterdir()))
         return path.lstat().st_size
     return 0
-
-
-def readable_size(size_bytes: int) -> str:
-    """A size with a unit, for people."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "KB")):
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:.1f} {name}"
-    return f"{size_bytes} B"
 
 
 def _list(found: Sequence[Belonging], settings: "Settings", console: Console) -> None:

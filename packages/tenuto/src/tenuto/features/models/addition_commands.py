@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenuto.command.common import json_line, report, tell
+from tenuto.command.common import json_line, readable_size, report, tell
 from tenuto.command.options import add_location, location_of
 from tenuto.errors import OperatorError, SettingsInvalid
-from tenuto.features.help.uninstall import readable_size
 from tenuto.features.models.adapter_commands import python_path, toml
 from tenuto.features.models.commands import bring
 from tenuto_client.commands.console import Console
@@ -454,7 +453,7 @@ def _sample(
         import numpy as np
         import soxr
 
-        from tenuto.media.wav import read_pcm16_wav
+        from tenuto.features.decoding.wav import read_pcm16_wav
 
         wav = read_pcm16_wav((files("tenuto.features.voices") / "recordings" / RECORDING).read_bytes())
         spoken = soxr.resample(np.frombuffer(wav.frames, "<i2"), wav.sample_rate, 16_000)

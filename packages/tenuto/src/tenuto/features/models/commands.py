@@ -54,7 +54,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
     """List the models, with whether their weights are here, then those that can be added; with the setting
     `engines` = fake, the fake ones.
     """
-    from tenuto.features.help.uninstall import readable_size
+    from tenuto.command.common import readable_size
     from tenuto.features.models.additions import additions, manifest_of
     from tenuto.features.models.cache import is_verified
     from tenuto.host.registry import ENTRIES

@@ -9,6 +9,7 @@ PULL = Command("Download and verify the weights of the models that this machine 
 
 FEATURE = Feature(
     name="models",
+    needs=("chat", "decoding"),
     entries=".adapters:catalog_entries",
     weights=".cache:is_verified",
     starting=".commands:pull_missing",

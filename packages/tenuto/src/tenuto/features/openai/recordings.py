@@ -341,7 +341,7 @@ class FormReader:
             if self._form.size_bytes > self._limit_bytes:
                 raise PayloadTooLarge(f"the file may have at most {self._limit_bytes} bytes")
             self._digest.update(event)
-            self._sink.write(event)
+            _write(self._sink, event)
         else:
             self._add_text(event)
 
@@ -384,6 +384,13 @@ class FormReader:
         if "\0" in text:
             raise InvalidRequest([Fault(name, "invalid_utf8", "contains U+0000, which is not text")])
         return text
+
+
+def _write(file: BinaryIO, content: bytes) -> None:
+    """Write all of it: without a buffer, one call may write less, as on a disk that is nearly full."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
 
 
 def _malformed(why: str) -> InvalidRequest:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 from msgspec import Struct
 
-from tenuto.media.wav import HEADER_BYTES, MAX_CHANNELS, MAX_CHUNKS, pcm16_wav
+from tenuto.features.decoding.wav import HEADER_BYTES, MAX_CHANNELS, MAX_CHUNKS, pcm16_wav
 
 if TYPE_CHECKING:
     import numpy as np

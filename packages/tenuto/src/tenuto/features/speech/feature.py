@@ -4,6 +4,6 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="speech",
-    needs=("voices",),
+    needs=("decoding", "voices"),
     kind=".kind:KIND",
 )

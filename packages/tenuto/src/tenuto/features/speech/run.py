@@ -20,14 +20,7 @@ from msgspec.structs import replace
 from tenuto import failpoints
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError, StorageFailed
-from tenuto.features.speech.parameters import BOUND_VOICES
-from tenuto.host.host import HostResult
-from tenuto.job import audio_segments
-from tenuto.job.audio_segments import MAX_SEGMENT_BYTES, SegmentLimit, SegmentTotals
-from tenuto.job.rows import NewSegment
-from tenuto.kind.kinds import SuppliedResult
-from tenuto.logs import get_logger
-from tenuto.media.wav import (
+from tenuto.features.decoding.wav import (
     BYTES_PER_SAMPLE,
     HEADER_BYTES,
     Wav,
@@ -37,6 +30,13 @@ from tenuto.media.wav import (
     read_pcm16_wav,
     shorten_pauses,
 )
+from tenuto.features.speech.parameters import BOUND_VOICES
+from tenuto.host.host import HostResult
+from tenuto.job import audio_segments
+from tenuto.job.audio_segments import MAX_SEGMENT_BYTES, SegmentLimit, SegmentTotals
+from tenuto.job.rows import NewSegment
+from tenuto.kind.kinds import SuppliedResult
+from tenuto.logs import get_logger
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.storage_retries import PATIENCE_S, read_input, store, unless_stopped, write
 

@@ -17,12 +17,12 @@ from msgspec import Struct
 
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError
+from tenuto.features.decoding.wav import read_pcm16_wav
 from tenuto.features.voices import store
 from tenuto.features.voices.store import NewVoice
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord
 from tenuto.ids import encode
-from tenuto.media.wav import read_pcm16_wav
 
 _OF_A_READER = ("reader", "source", "licence")
 """What the table says of a person's recording."""

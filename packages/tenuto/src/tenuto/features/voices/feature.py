@@ -5,6 +5,7 @@ from tenuto_client.commands import Command
 
 FEATURE = Feature(
     name="voices",
+    needs=("decoding",),
     routes=".routes:routes",
     serving=".installing:Voices",
     commands={

@@ -13,6 +13,7 @@ import msgspec
 from tenuto.db.damaged_text import decoded_json, sound_json, text_of
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, Erased, Fault, InvalidRequest, NotFound
+from tenuto.features.decoding.wav import Wav
 from tenuto.features.voices import store
 from tenuto.features.voices.rows import LibraryVoiceRow, VoiceName, VoiceRow
 from tenuto.features.voices.store import NewVoice
@@ -22,7 +23,6 @@ from tenuto.file.blob import BlobRecord
 from tenuto.file.operations import Opened
 from tenuto.ids import is_id
 from tenuto.logs import get_logger
-from tenuto.media.wav import Wav
 
 MEDIA_TYPE = "audio/wav"
 MAX_PREFERENCES = 1000

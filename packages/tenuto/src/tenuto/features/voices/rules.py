@@ -5,8 +5,8 @@ from typing import Any
 from unicodedata import category
 
 from tenuto.errors import Fault, InvalidRequest
+from tenuto.features.decoding.wav import Wav, WavInvalid, read_pcm16_wav
 from tenuto.kind.fields import WHITE_SPACE, Field, Text, by_name, read_fields, wrong_type
-from tenuto.media.wav import Wav, WavInvalid, read_pcm16_wav
 
 MAX_NAME_CHARACTERS = 80
 MAX_RECORDING_BYTES = 12 * 1024 * 1024

@@ -20,7 +20,7 @@ from tenuto.features.voices.rules import check_recording
 from tenuto.host.registry import ENTRIES
 from tenuto_kokoro import KokoroEngine
 
-VOICES = Path(__file__).parents[1] / "packages" / "tenuto" / "src" / "tenuto" / "voices"
+VOICES = Path(__file__).parents[1] / "packages" / "tenuto" / "src" / "tenuto" / "features" / "voices"
 TABLE = VOICES / "builtin.toml"
 ALL_BYTES = 2_700_000
 """What the recordings may take together: they travel with the package."""

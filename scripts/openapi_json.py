@@ -15,7 +15,9 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "openapi.yaml"
-WRITTEN = ROOT / "packages" / "tenuto" / "src" / "tenuto" / "web" / "reference" / "openapi.json"
+WRITTEN = (
+    ROOT / "packages" / "tenuto" / "src" / "tenuto" / "features" / "studio" / "reference" / "openapi.json"
+)
 DEPTH = {"paths": 2, "components": 2}
 """How many levels of a part have lines of their own; all else is one line."""
 

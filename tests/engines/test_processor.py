@@ -28,7 +28,7 @@ from pathlib import Path
 from tenuto.features.models import commands as models
 from tenuto.config import Settings
 models.bring = lambda names, cache, manifest: print(*names)
-models.pull_missing(Settings(folder=Path()))
+models.pull_missing(Settings(folder=Path()), None)
 """
 
 

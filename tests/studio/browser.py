@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Cookie, Page, Playwright
 
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "studio" / "node_modules" / "axe-core" / "axe.min.js"
-BUILT = ROOT / "packages" / "tenuto" / "src" / "tenuto" / "web" / "static" / "index.html"
+BUILT = ROOT / "packages" / "tenuto" / "src" / "tenuto" / "features" / "studio" / "static" / "index.html"
 PACKAGED = ROOT / "build" / "browser"
 PASSWORD = "a password for tests"
 WAIT_MS = 120_000

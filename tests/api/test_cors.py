@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tenuto.addresses import are_origins
 from tenuto.api import cors
+from tenuto.config.addresses import are_origins
 
 PAGE = "https://app.example.com"
 ASKS = [(b"access-control-request-method", b"POST"), (b"access-control-request-headers", b"authorization")]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tenuto.addresses import networks
 from tenuto.api.limits import RESERVED_EACH, Requests
+from tenuto.config.addresses import networks
 from tenuto.errors import RateLimited
 from tenuto.features.http_guard.shares import YIELD_S, YIELDING_AT_ONCE, Connections
 

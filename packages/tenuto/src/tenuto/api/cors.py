@@ -6,7 +6,7 @@ own routes allow no other origin, whatever the setting.
 
 from typing import Any
 
-from tenuto.addresses import NONE
+from tenuto.config.addresses import NONE
 
 METHODS = b"GET, HEAD, POST, PUT, PATCH, DELETE"
 EXPOSED = (

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tenuto import failpoints
-from tenuto.addresses import NONE
+from tenuto.config.addresses import NONE
 from tenuto.config.models import (
     CHAT_FEATURES,
     IMAGE_ADDRESSES,

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Struct, field
 
-from tenuto.addresses import NONE, are_networks, are_origins, is_endpoint, is_origin, is_prefix, is_program
+from tenuto.config.addresses import (
+    NONE,
+    are_networks,
+    are_origins,
+    is_endpoint,
+    is_origin,
+    is_prefix,
+    is_program,
+)
 from tenuto.config.models import ModelSettings, read_models
 from tenuto.config.rules import (
     Amount,

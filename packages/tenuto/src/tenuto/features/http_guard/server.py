@@ -14,11 +14,11 @@ from typing import Any, cast
 
 import uvicorn
 
-from tenuto.addresses import Network, networks
 from tenuto.api import server
 from tenuto.api.limits import HttpLimits
 from tenuto.api.server import Asgi, OnReady, configuration, listen
 from tenuto.api.service import Part, Service
+from tenuto.config.addresses import Network, networks
 from tenuto.features.http_guard.connection import Connection, OnRefusal
 from tenuto.features.http_guard.shares import Connections, Lingering
 from tenuto.logs import get_logger, log_failure

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
-from tenuto.addresses import Network
+from tenuto.config.addresses import Network
 
 YIELD_S = 1.0
 """A connection without a request for this long is closed if a new connection needs its place."""

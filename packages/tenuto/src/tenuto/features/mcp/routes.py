@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 from tenuto import strict_json
 from tenuto.account.caller import Caller
-from tenuto.addresses import NONE
 from tenuto.api import cors
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call, Routes
@@ -26,6 +25,7 @@ from tenuto.api.errors import error_body, status_of
 from tenuto.api.request_body import MAX_VALUES, beside_large
 from tenuto.api.service import Part, Service
 from tenuto.config import Settings
+from tenuto.config.addresses import NONE
 from tenuto.errors import Forbidden, InvalidRequest, RateLimited, TenutoError
 from tenuto.features.chat.routes import answered_while_there
 from tenuto.features.openai.recordings import Unreadable, decode, decoded_if_admitted, scratch_file

@@ -26,12 +26,12 @@ from multipart import (  # type: ignore[import-untyped]
 )
 
 from tenuto import failpoints, strict_json
-from tenuto.addresses import NONE
 from tenuto.api.body import ClientGone, refuse_declared_length
 from tenuto.api.call import Call
 from tenuto.api.request_body import media_type
 from tenuto.api.uploads import check_quota
 from tenuto.config import Settings
+from tenuto.config.addresses import NONE
 from tenuto.db.database import Transaction
 from tenuto.errors import (
     Fault,

@@ -9,13 +9,13 @@ from typing import BinaryIO, cast
 
 from tenuto import failpoints
 from tenuto.account.caller import Caller
-from tenuto.addresses import NONE
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.artifacts import send_content, send_spans
 from tenuto.api.body import ClientGone
 from tenuto.api.call import Call, Routes
 from tenuto.api.query import choice, read_query
 from tenuto.config import Settings
+from tenuto.config.addresses import NONE
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, StorageFailed
 from tenuto.features.decoding.child import DecoderEnded, DecoderFailed

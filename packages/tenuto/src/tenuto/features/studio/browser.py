@@ -8,8 +8,8 @@ import ipaddress
 import re
 from collections.abc import Sequence
 
-from tenuto.addresses import Network
 from tenuto.api.call import Call
+from tenuto.config.addresses import Network
 from tenuto.errors import Forbidden
 
 SAFE = ("GET", "HEAD")

@@ -3,8 +3,8 @@
 For the edge and the command line alike; knows nothing of requests.
 """
 
-from tenuto.addresses import NONE
 from tenuto.config import Settings
+from tenuto.config.addresses import NONE
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import Forbidden, InvalidRequest
 from tenuto.features.studio import people_operations as people

@@ -11,12 +11,12 @@ from msgspec import Struct, field
 
 from tenuto import strict_json
 from tenuto.account.caller import Caller
-from tenuto.addresses import Network, networks
 from tenuto.api.call import AskCaller, Call, Identify
 from tenuto.api.limits import Buckets
 from tenuto.api.request_body import MAX_VALUES, require_json
 from tenuto.api.service import LastUse
 from tenuto.config import Settings
+from tenuto.config.addresses import Network, networks
 from tenuto.db.database import Asking
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, Unavailable
 from tenuto.features.models.background import BackgroundPull

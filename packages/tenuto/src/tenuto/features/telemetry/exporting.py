@@ -6,8 +6,8 @@ OpenTelemetry is loaded only if the settings name a collector.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tenuto.addresses import NONE
 from tenuto.config import Settings
+from tenuto.config.addresses import NONE
 from tenuto.features.telemetry import trace
 from tenuto.ids import Clock
 

@@ -17,6 +17,8 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 FEATURES = Path("packages/tenuto/src/tenuto/features")
+PLAIN = Path("tests/kinds/plain")
+"""A package of kinds of jobs and of fake engines, which is installed in the copy."""
 FOLDERS = (
     "accounts",
     "api",
@@ -45,8 +47,9 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="tenuto-core-") as folder:
         tree = Path(folder)
         copied(tree)
+        shutil.copytree(tree / FEATURES / "fakes", tree / PLAIN / "tenuto_plain" / "fakes")
         shutil.rmtree(tree / FEATURES)
-        sources = os.pathsep.join(map(str, sorted(tree.glob("*/*/src"))))
+        sources = os.pathsep.join(map(str, [*sorted(tree.glob("*/*/src")), tree / PLAIN]))
         command = [sys.executable, "-m", "pytest", "-m", "unit", *(arguments or ["-n", "2"])]
         return subprocess.run(
             [*command, *(str(path.relative_to(ROOT)) for path in ours)],

@@ -79,5 +79,7 @@ def _kind(name: str, place: int, **more: Any) -> Kind:
 
 
 SPEECH = _kind("speech", 1, slots=lambda settings: settings.speech_slots, takes_voices=True)
-RECOGNITION = _kind("recognition", 2, slots=lambda settings: settings.recognition_slots, takes_inputs=True)
+RECOGNITION = _kind(
+    "recognition", 2, slots=lambda settings: settings.recognition_slots, takes_inputs=True, jobs_at_once=8
+)
 IMAGE = _kind("image", 3, slots=lambda settings: settings.image_slots)

@@ -96,6 +96,7 @@ fix: $(TEST)  ## what ruff can fix by itself
 test-fast: $(TEST)  ## the unit tier alone, in about two minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit --ignore=tests/test_tidy.py
 
+# Not in `test`: it takes most of a minute, and the same tests run there in the tree.
 test-core: $(TEST)  ## the core's tests in a copy of the tree without tenuto/features
 	@$(BIN)/python -m tests.without_features
 

@@ -253,6 +253,7 @@ def test_digests_differ(left: bytes, right: bytes) -> None:
 @example(10**22, 0, 0, False)
 @example(2**63, 0, 1, True)
 @example(0, 3, 2, True)
+@example(-1_198_538_268_647, 7, 0, False)
 def test_a_number_is_compared_by_its_value(figures: int, power: int, zeros: int, is_upper: bool) -> None:
     """However one number is written, it is the same body, and a whole one reads as an integer (R19, R92)."""
     plain = format(Decimal(figures).scaleb(power, Context(prec=100)), "f")

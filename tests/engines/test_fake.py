@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from servers.speed import at_least
+from tenuto.features.fakes.entries import FOLDER
 from tenuto.host.child import ChildHost
 from tenuto.host.host import (
     Cancellation,
@@ -28,7 +29,7 @@ from tenuto.host.host import (
 @pytest.fixture
 def speech() -> Iterator[ChildHost]:
     """Give a loaded host of the fake speech engine."""
-    host = ChildHost(EngineSpec("fake_speech:FakeSpeech", sys.executable))
+    host = ChildHost(EngineSpec("fake_speech:FakeSpeech", sys.executable, folder=FOLDER))
     host.load()
     yield host
     host.close()
@@ -180,7 +181,8 @@ def test_a_sleep_takes_its_time_and_hears_a_cancel(speech: ChildHost) -> None:
 def test_a_metered_call_is_noted_before_it_can_fail(tmp_path: Path, directive: str) -> None:
     """The journal holds one line for each call that was charged, whatever became of it."""
     journal = tmp_path / "journal"
-    host = ChildHost(EngineSpec("fake_speech:FakeMetered", sys.executable, {"journal": os.fspath(journal)}))
+    options = {"journal": os.fspath(journal)}
+    host = ChildHost(EngineSpec("fake_speech:FakeMetered", sys.executable, options, folder=FOLDER))
     info = host.load()
     try:
         result = speak(host, directive + "hello", run_id="attempt_1")

@@ -356,12 +356,12 @@ def test_a_fresh_empty_environment_runs_a_host(make_host: MakeHost, run: DoRun, 
     assert not [entry for entry in seen["path"] for own in ours if Path(entry).is_relative_to(own)]
 
 
-def test_our_own_engines_are_found_without_a_path(make_host: MakeHost, run: DoRun, tmp_path: Path) -> None:
-    """Without a path the engine is one of tenuto/engines, which is not put on the path either."""
+def test_engines_of_a_feature_are_found_without_a_path(make_host: MakeHost, tmp_path: Path) -> None:
+    """Without a path the engine is one of the folder, which is not put on the path either."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
-    host = make_host(engine="fake_speech:FakeSpeech", path="", interpreter=str(tmp_path / "empty/bin/python"))
+    host = make_host(path="", folder=str(HERE / "engines"), interpreter=str(tmp_path / "empty/bin/python"))
 
-    assert "fake/speech" == host.load()["model_id"]
+    assert "demo" == host.load()["model_id"]
 
 
 def test_an_engine_s_package_goes_along_to_its_interpreter(make_host: MakeHost, tmp_path: Path) -> None:

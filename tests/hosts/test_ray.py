@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hosts.conftest import spec_of
+from hosts.conftest import ENGINES, spec_of
 from servers import ray_pool
 from servers.ray_pool import RayPool, children
 from servers.service import RunningService
@@ -131,12 +131,12 @@ def test_an_engine_in_a_pool_ends_with_its_worker(pool: RayPool, gone: Gone) -> 
         assert gone(engine, 10)
 
 
-def test_our_own_engines_travel_to_the_node(in_pool: InPool, tmp_path: Path) -> None:
-    """A node needs Ray and an interpreter: the far end and our engines are brought along."""
+def test_engines_of_a_feature_travel_to_the_node(in_pool: InPool, tmp_path: Path) -> None:
+    """A node needs Ray and an interpreter: the far end and the engines are brought along."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
-    host = in_pool(engine="fake_speech:FakeSpeech", path="", interpreter=str(tmp_path / "empty/bin/python"))
+    host = in_pool(path="", folder=ENGINES, interpreter=str(tmp_path / "empty/bin/python"))
 
-    assert "fake/speech" == host.load()["model_id"]
+    assert "demo" == host.load()["model_id"]
 
 
 def test_an_engine_in_a_pool_sees_no_secret(

@@ -17,7 +17,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Asking, Database, Dialect, Listener, Transaction
 from tenuto.db.servers import Servers
 from tenuto.errors import Unavailable
-from tenuto.features.kept_results.paid import PaidResult
+from tenuto.feature import features
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.job.queue import Claim
 from tenuto.kind import operations as catalog
@@ -125,7 +125,8 @@ class Rig:
             worker_id="worker_us",
             locks=self.folder / "locks",
         )
-        keeping.begin = PaidResult
+        if kept := features().get("kept_results"):
+            keeping.begin = kept.part(".paid:PaidResult")
         self.heartbeat = Heartbeat(self.context, self.register)
         self.world.register("worker_us", machine=self.machine)
 

@@ -29,6 +29,8 @@ class Feature(NamedTuple):
     """The features that it imports."""
     kind: str = ""
     """A kind of job: a `kind.kinds.Kind`."""
+    engines: str = ""
+    """A function: the `host.registry.EngineEntry` of each model that it offers without settings."""
     entries: str = ""
     """A function of the settings, the catalog's entries before it and a list of faults, which it extends: the
     entries that it adds, by model."""

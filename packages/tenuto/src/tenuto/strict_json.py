@@ -269,7 +269,7 @@ def _number(digits: str) -> float:
     if repr(value) == digits and not value.is_integer():
         return value
     figures, power = _figures(digits)
-    if power >= 0 and len(str(figures)) + power <= _MAX_WHOLE_DIGITS:
+    if power >= 0 and len(str(abs(figures))) + power <= _MAX_WHOLE_DIGITS:
         return figures * int(10**power)
     if _figures(repr(value)) == (figures, power):
         return value

@@ -20,7 +20,7 @@ OnProgress = Callable[[dict[str, Any]], None]
 class EngineSpec(Struct, frozen=True):
     """Which engine to start, and with what."""
 
-    # "module:Class"; the module is one of tenuto/engines, or is found through `path` if that is given, or, if
+    # "module:Class"; the module is one of `folder`, or is found through `path` if that is given, or, if
     # `installed`, is in a package of its own: the interpreter has it, or it is beside us in `folder`.
     engine: str
     # The Python that has the engine's libraries.
@@ -29,7 +29,7 @@ class EngineSpec(Struct, frozen=True):
     options: dict[str, Any] = field(default_factory=dict)
     path: str = ""
     installed: bool = False
-    # The package's folder beside us, passed along so that the interpreter need not have it installed.
+    # Beside us, passed along so that the interpreter need not have the package installed.
     folder: str = ""
     # Added to the few variables that a host inherits; the only way in for a secret.
     env: Mapping[str, str] = field(default_factory=dict)

@@ -67,7 +67,6 @@ HOSTS = "tenuto.hosts"
 """The entry point group of packages that provide a host other than a child process."""
 WITHOUT_RAY = 'host = "ray" needs Ray beside Tenuto: pip install tenuto-ray'
 
-ENGINES = Path(__file__).parents[1] / "features" / "fakes"
 HOST = Path(tenuto_engine.__file__ or "").parent
 KIT = "tenuto_engine_kit"
 """What our engines share. It is located if it is installed, and never imported here."""
@@ -370,7 +369,7 @@ def command(spec: EngineSpec, fd: int) -> list[str]:
         if driver is None:
             raise HostNotReady(WITHOUT_RAY)
         return [sys.executable, "-u", "-m", driver, *ends]
-    return [*_far_end(spec, str(HOST), str(ENGINES), travelling(spec)), *ends]
+    return [*_far_end(spec, str(HOST), spec.folder, travelling(spec)), *ends]
 
 
 @functools.cache
@@ -392,7 +391,7 @@ def request(spec: EngineSpec, left_s: float) -> dict[str, Any]:
     load = {"type": "load", "options": spec.options}
     if spec.ray is None:
         return load
-    own = {} if spec.path or spec.installed else {"engines": str(ENGINES)}
+    own = {} if spec.path or spec.installed else {"engines": spec.folder}
     beside = travelling(spec)
     plan = {
         **asdict(spec.ray),
@@ -416,7 +415,7 @@ def travelling(spec: EngineSpec) -> dict[str, str]:
     So an interpreter needs only the model's libraries.
     """
     folders = {} if spec.path else {KIT: kit_folder()}
-    if spec.folder:
+    if spec.installed and spec.folder:
         folders[spec.engine.partition(":")[0].partition(".")[0]] = spec.folder
     return {name: folder for name, folder in folders.items() if folder}
 

@@ -1,8 +1,7 @@
 """The available engines, as data: nothing of an engine is imported until a host starts it.
 
-The fakes are engines for tests and trials; they are only listed among themselves, never beside real ones.
-All other engines are packages with manifests (`manifests.py`): those that are offered are entries here, and
-`catalog` makes entries for those that operators enabled.
+Engines are packages with manifests (`manifests.py`), whose offered models are entries here, or parts of
+features. Fakes are engines for tests and trials; they are only listed among themselves, never beside others.
 """
 
 from collections.abc import Mapping
@@ -10,12 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from tenuto.feature import features
 from tenuto.host.manifests import Manifest, here
-
-SPEECH_LANGUAGES = ("zh", "en", "ja", "es", "ar")
 
 SEGMENT_TEXT = "segment_text"
 WORD_TIMESTAMPS = "word_timestamps"
@@ -33,7 +29,7 @@ class EngineEntry(Struct, frozen=True):
     model: str
     kind: str
     engine: str
-    """`module:Class` in its package; of a fake, in this folder."""
+    """`module:Class` in its package, or in the `folder` of its feature."""
     revision: str
     languages: tuple[str, ...]
     honoured: tuple[str, ...]
@@ -71,9 +67,9 @@ class EngineEntry(Struct, frozen=True):
     paths: tuple[str, ...] = ()
     """Files and folders that must be on a worker's machine before it offers the model."""
     installed: bool = False
-    """The engine is in a package of its own, not a module of this folder."""
+    """The engine is in a package of its own, not in a feature."""
     folder: str = ""
-    """That package's folder beside the service."""
+    """The folder of its package, or of the engines of its feature, beside the service."""
     network: bool = False
     """Its process may open sockets, because it calls a server or its manifest says so."""
     load_timeout_s: float = 120.0
@@ -131,55 +127,6 @@ def composed(model: str, parts: tuple[EngineEntry, ...], notes: tuple[str, ...] 
     )
 
 
-def _fake(model: str, kind: str, engine: str, honoured: tuple[str, ...], **more: Any) -> EngineEntry:
-    return EngineEntry(
-        model=model,
-        kind=kind,
-        engine=engine,
-        revision="1",
-        honoured=honoured,
-        licence="Apache-2.0",
-        fake=True,
-        **{"languages": SPEECH_LANGUAGES, **more},
-    )
-
-
-def _fakes() -> tuple[EngineEntry, ...]:
-    spoken = ("text", "stream", "duration_factor", "interval_silence")
-    drawn = ("prompt", "width", "height", "num_inference_steps", "guidance_scale", "seed")
-    size = {"width": 512, "height": 512, "num_inference_steps": 20, "guidance_scale": 7.5}
-    first = _fake(
-        "fake/segment-text",
-        "recognition",
-        "fake_recognition:FakeSegmentText",
-        ("source_offset_seconds",),
-        role=SEGMENT_TEXT,
-    )
-    second = _fake(
-        "fake/word-timestamps",
-        "recognition",
-        "fake_recognition:FakeWordTimestamps",
-        ("language", "source_offset_seconds"),
-        role=WORD_TIMESTAMPS,
-    )
-    return (
-        _fake("fake/speech", "speech", "fake_speech:FakeSpeech", spoken, concurrency=16),
-        _fake(
-            "fake/metered-speech",
-            "speech",
-            "fake_speech:FakeMetered",
-            spoken,
-            concurrency=16,
-            rerunnable=False,
-        ),
-        first,
-        second,
-        replace(composed("fake/dual-recognition", (first, second)), fake=True),
-        _fake("fake/image", "image", "fake_image:FakeImage", drawn, languages=("zh", "en"), defaults=size),
-        _fake("fake/chat", "chat", "fake_chat:FakeChat", CHAT_HONOURED, concurrency=4),
-    )
-
-
 _FIRST_KINDS = ("speech", "recognition", "chat", "image")
 """The order in which the catalog lists models; those of all other kinds come after them."""
 
@@ -195,8 +142,13 @@ def _installed() -> tuple[EngineEntry, ...]:
     return tuple(sorted(entries, key=lambda entry: (*_FIRST_KINDS, entry.kind).index(entry.kind)))
 
 
-ENTRIES = (*_installed(), *_fakes())
-"""All models that are offered without settings: those of installed engines, and the fakes."""
+def _of_features() -> tuple[EngineEntry, ...]:
+    named = (feature.part(feature.engines) for feature in features().values() if feature.engines)
+    return tuple(entry for make in named for entry in make())
+
+
+ENTRIES = (*_installed(), *_of_features())
+"""All models that are offered without settings: those of installed engines, and those of features."""
 
 
 def entries(*, fake: bool) -> tuple[EngineEntry, ...]:

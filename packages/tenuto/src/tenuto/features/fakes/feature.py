@@ -4,4 +4,5 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="fakes",
+    engines=".entries:fakes",
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from tenuto.errors import Fault, InvalidRequest
+from tenuto.features.voices.rules import LANGUAGES
 from tenuto.kind.envelope import Envelope
 from tenuto.kind.fields import (
     Boolean,
@@ -27,7 +28,6 @@ from tenuto.kind.fields import (
 MAX_TEXT_BYTES = 8192
 MAX_EMO_TEXT_BYTES = 2048
 MAX_VOICE_ID_CHARACTERS = 100
-LANGUAGES = ("zh", "en", "ja", "es", "ar")
 EMOTIONS = ("happy", "angry", "sad", "fear", "disgust", "low", "surprise", "calm")
 
 BOUND_VOICES: Mapping[str, str] = {"voice_id": "voice", "emotion_voice_id": "emotion_voice"}

@@ -122,7 +122,7 @@ def _import(options: argparse.Namespace, console: Console) -> int:
 
 def _languages(text: str) -> list[str]:
     """The named languages; OperatorError for one that no model speaks."""
-    from tenuto.host.registry import SPEECH_LANGUAGES as LANGUAGES
+    from tenuto.features.voices.rules import LANGUAGES
 
     named = [language.strip() for language in text.split(",") if language.strip()]
     unknown = [language for language in named if language not in LANGUAGES]

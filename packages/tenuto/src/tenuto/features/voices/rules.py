@@ -8,6 +8,8 @@ from tenuto.errors import Fault, InvalidRequest
 from tenuto.features.decoding.wav import Wav, WavInvalid, read_pcm16_wav
 from tenuto.kind.fields import WHITE_SPACE, Field, Text, by_name, read_fields, wrong_type
 
+LANGUAGES = ("zh", "en", "ja", "es", "ar")
+"""Those that are spoken."""
 MAX_NAME_CHARACTERS = 80
 MAX_RECORDING_BYTES = 12 * 1024 * 1024
 MIN_RECORDING_S = 1

@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 
 from servers.callers import Caller
-from tenuto.features.decoding.wav import pcm16_wav
+from tenuto_engine.wav import pcm16_wav
 
 JSON = {"Content-Type": "application/json"}
 

@@ -31,7 +31,6 @@ from tenuto.errors import (
     StoreUnreachableForWrites,
     Unavailable,
 )
-from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.file.blob import BLOCK_BYTES, BlobRecord, Checksums, check_block, pieces
 from tenuto.host.host import (
     Cancellation,
@@ -46,6 +45,7 @@ from tenuto.host.host import (
     OnStart,
     OutcomeUnknown,
 )
+from tenuto_engine.wav import pcm16_wav
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """The voices that ship with the program: their table, their recordings, their ids."""
 
-from tenuto.features.speech.parameters import EMOTIONS, LANGUAGES, check, resolved
+from tenuto.features.speech.parameters import EMOTIONS, check, resolved
 from tenuto.features.voices.builtin import built_in_voices, voice_id
-from tenuto.features.voices.rules import check_recording, name_fault
+from tenuto.features.voices.rules import LANGUAGES, check_recording, name_fault
 from tenuto.ids import is_id
 from tenuto_kokoro.styles import ORIGINAL_VOICES
 

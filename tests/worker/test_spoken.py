@@ -4,10 +4,10 @@ from array import array
 
 import pytest
 
-from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.features.speech.run import checked
 from tenuto.host.host import HostResult
 from tenuto.worker.calls import ResultInvalid
+from tenuto_engine.wav import pcm16_wav
 
 TEXT = "Two words."
 

@@ -1,6 +1,7 @@
 """A feature of another package: its routes, its part of an API process, and what it says at the start."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from tenuto import config
 from tenuto.api.app import make_app
 from tenuto.db.database import Database
+from tenuto.errors import OperatorError
 from tenuto.feature import features
 from tenuto.process import api as bootstrap
 
@@ -27,6 +29,10 @@ class Kept(Part):
 
     async def end(self):
         self.told.append("end")
+
+    def stop(self):
+        self.told.append("stop")
+        raise RuntimeError("it cannot stop")
 
     def beyond(self, nothing):
         async def answer(scope, receive, send):
@@ -105,6 +111,7 @@ def test_a_feature_of_another_package_lives_in_an_api_process(database: Database
         return answers
 
     answers = asyncio.run(live())
+    service.each_part("stop")  # What one part raises keeps no other from it.
     [kept] = [part for part in service.parts.values() if type(part).__module__ == "strange_feature"]
 
     assert "strange at 127.0.0.1:1" in said
@@ -113,4 +120,36 @@ def test_a_feature_of_another_package_lives_in_an_api_process(database: Database
         (200, b'["","start","/v1/strange","/v1/jobs"]'),
         (200, b'"beyond"'),
     ] == answers
-    assert ["", "start", "/v1/strange", "/v1/jobs", "/strange", "end"] == vars(kept)["told"]
+    assert ["", "start", "/v1/strange", "/v1/jobs", "/strange", "end", "stop"] == vars(kept)["told"]
+
+
+@pytest.mark.parametrize(
+    ("source", "points", "sentence"),
+    [
+        (
+            "raise RuntimeError('torn')",
+            1,
+            r"strange of another package cannot be loaded \(torn\)",
+        ),
+        (FEATURE, 2, "two of the installed features are called strange"),
+        (
+            FEATURE.replace('name="strange",', 'name="strange", needs=("gone",),'),
+            1,
+            "strange needs gone, which",
+        ),
+    ],
+)
+def test_a_feature_that_cannot_be_used_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, points: int, sentence: str
+) -> None:
+    """In one sentence, by any command that needs the features."""
+    monkeypatch.delitem(sys.modules, "strange_feature", raising=False)
+    (tmp_path / "strange_feature.py").write_text(source)
+    lines = [
+        "[tenuto.features]",
+        *(f"{name} = strange_feature:FEATURE" for name in ("strange", "b")[:points]),
+    ]
+    (tmp_path / "strange-1.dist-info" / "entry_points.txt").write_text("\n".join(lines))
+
+    with pytest.raises(OperatorError, match=sentence):
+        features()

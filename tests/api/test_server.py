@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from servers.speed import HANG_S, within
-from tenuto.api.body import ClientGone, framing_fault, read_body
+from tenuto.api.body import ClientGone, read_body
 from tenuto.api.errors import error_answer
 from tenuto.api.limits import HttpLimits
 from tenuto.errors import InvalidApiKey, OperatorError, TenutoError
+from tenuto.features.http_guard.framing import framing_fault
 from tenuto.features.http_guard.server import Server, make_server
 from tenuto.ids import Ids
 

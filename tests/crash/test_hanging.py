@@ -116,7 +116,7 @@ def test_a_worker_ends_in_order_while_all_that_it_calls_hangs(outside: Outside) 
     next worker stores it; what the engine still has is its operator's if it is paid (P1, P3, P10, P14)."""
     service = outside.service
     # A free job that shares a process with the deaf one leaves it when that has been silent for so long.
-    service.variables["TENUTO_ENGINE_SILENCE_S"] = "60"
+    service.variables = {**service.variables, "TENUTO_ENGINE_SILENCE_S": "60"}
     worker = OtherWorker(service, is_kept=True)
     until(lambda: "worker.started" in worker.log_path.read_text(), SOON_S, "the worker runs")
     first = service.wait(service.submit("All is well."))

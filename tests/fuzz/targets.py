@@ -18,13 +18,13 @@ from typing import Any, BinaryIO, cast
 from tenuto import strict_json
 from tenuto.account import rules as accounts
 from tenuto.api import artifacts, query, request_body
-from tenuto.api.body import framing_fault
 from tenuto.api.call import Call
 from tenuto.api.request_body import decode_name
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.features.chat import body as chat
 from tenuto.features.chat import upstream
 from tenuto.features.decoding import wav
+from tenuto.features.http_guard.framing import framing_fault
 from tenuto.features.image import png
 from tenuto.features.recognition.flac_child import Digest
 from tenuto.features.speech import parameters as speech

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from servers.callers import Operator
+from servers.processes import until
 from servers.service import RunningService
+from servers.speed import HANG_S
 
 FOLDER = Path(__file__).with_name("diary")
 
@@ -34,16 +36,22 @@ def diary(running: RunningService) -> list[str]:
 
 @pytest.mark.in_core
 def test_a_strangers_feature_takes_part(running: RunningService) -> None:
-    """It is told when a service begins and what is erased, and brings a command that prints it."""
+    """It is told when a service begins, what happens and what is erased; it has a duty, route and command.
+    What it fails at is logged, and costs the job nothing."""
     operator = Operator(running)
     caller = operator.caller(credit="1")
     job_id = caller.post_job({"model": "fake/speech", "parameters": {"text": "a"}}).json()["id"]
-    caller.wait(job_id)
+    state = caller.wait(job_id)["state"]
+    until(lambda: f"seen {job_id}" in diary(running), HANG_S, "it has seen the job")
     erased = caller.request("DELETE", f"/v1/jobs/{job_id}/content")
+    shown = caller.get("/v1/diary").json()
     operator.close()
+    logged = running.log_path.read_text()
 
-    assert 200 == erased.status_code
-    assert ["begun data", f"erased {job_id}"] == diary(running)
+    assert ("succeeded", 200) == (state, erased.status_code)
+    assert {"begun data", "kept house", f"seen {job_id}", f"erased {job_id}"} == set(diary(running))
+    assert diary(running) == shown[:-1]
+    assert '"feature.failed"' in logged and '"attempt.abandoned"' not in logged
 
 
 @pytest.mark.in_core

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from tenuto import strict_json
-from tenuto.api.body import framing_fault
 from tenuto.api.request_body import decode_name
 from tenuto.errors import TenutoError
 from tenuto.features.decoding import wav
+from tenuto.features.http_guard.framing import framing_fault
 from tenuto.features.image import png
 from tenuto.features.recognition import recognise_chunk
 from tenuto.features.voices import rules as voices

@@ -15,6 +15,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tenuto.errors import OperatorError
 from tenuto_client.commands import Command
 
 GROUP = "tenuto.features"
@@ -71,16 +72,16 @@ class Feature(NamedTuple):
 def features() -> Mapping[str, Feature]:
     """All features by name, each after those that it needs.
 
-    Raises ImportError if two have one name, if one needs another that is not there, or if they form a circle.
+    OperatorError: two have one name, one needs another that is not there, or one cannot be loaded.
     """
     found: dict[str, Feature] = {}
     for feature in (*_own(), *_installed()):
         if feature.name in found:
-            raise ImportError(f"two features are called {feature.name}; uninstall one")
+            raise OperatorError(f"two of the installed features are called {feature.name}; uninstall one")
         found[feature.name] = feature
     for feature in found.values():
         if missing := set(feature.needs) - found.keys():
-            raise ImportError(f"the feature {feature.name} needs {min(missing)}, which is not there")
+            raise OperatorError(f"the feature {feature.name} needs {min(missing)}, which is not installed")
     order = TopologicalSorter({name: feature.needs for name, feature in found.items()}).static_order()
     return {name: found[name] for name in order}
 
@@ -105,4 +106,12 @@ def _installed() -> list[Feature]:
         return []
     from importlib.metadata import entry_points
 
-    return [point.load() for point in entry_points(group=GROUP)]
+    found = []
+    for point in entry_points(group=GROUP):
+        try:
+            found.append(point.load())
+        except Exception as error:
+            raise OperatorError(
+                f"the feature {point.name} of another package cannot be loaded ({error}); uninstall it"
+            ) from error
+    return found

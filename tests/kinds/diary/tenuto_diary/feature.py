@@ -7,6 +7,9 @@ FEATURE = Feature(
     name="diary",
     package="tenuto_diary",
     starting=".pages:begin",
+    routes=".pages:routes",
+    duties=".pages:duties",
+    observe=".pages:observe",
     commands={"admin diary": Command("Print the diary.", "tenuto_diary.pages", after="audit")},
     erase=".pages:erase",
 )

@@ -114,7 +114,8 @@ async def _lifespan(service: Service, receive: Any, send: Any) -> None:
                 part.start()
         else:
             for part in service.parts.values():
-                await part.end()
+                with service.logged(part, "end"):
+                    await part.end()
         await send({"type": message["type"] + ".complete"})
         if message["type"] == "lifespan.shutdown":
             return

@@ -4,7 +4,8 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar, cast
 
 from msgspec import Struct, field
@@ -23,11 +24,13 @@ from tenuto.job.read import Operation
 from tenuto.job.submit import SubmitContext
 from tenuto.kind.presence import Presence
 from tenuto.kind.rules import Model
+from tenuto.logs import get_logger, log_failure
 
 MAX_JOBS = 4096
 MAX_ANSWER_BYTES = 8 * 1024
 KEPT_S = 2.0
 """How long an answer is served from the cache."""
+_log = get_logger("tenuto.api")
 
 
 class FinalJobCache:
@@ -200,6 +203,20 @@ class Service(Struct):
     def is_sibling(self) -> bool:
         """Whether this is one of several API processes."""
         return self.owner != os.getpid()
+
+    def each_part(self, step: str) -> None:
+        """Let every part stop or close; one that fails keeps no other from it."""
+        for part in self.parts.values():
+            with self.logged(part, step):
+                getattr(part, step)()
+
+    @contextmanager
+    def logged(self, part: Part, step: str) -> Iterator[None]:
+        """Log what a part's step raises."""
+        try:
+            yield
+        except Exception as error:
+            log_failure(_log, "feature.failed", error, feature=type(part).__module__, part=step)
 
     def part(self, kind: type[P]) -> P:
         """What a feature keeps here, by its class."""

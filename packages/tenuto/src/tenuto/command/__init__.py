@@ -70,9 +70,6 @@ def run(line: list[str]) -> int:
     from tenuto_client import commands
     from tenuto_client.commands import streams
 
-    for feature in features().values():
-        if feature.console:
-            feature.part(feature.console)()
     streams.prepare()
     if line in (["--version"], ["version"]):
         from importlib.metadata import version
@@ -80,6 +77,9 @@ def run(line: list[str]) -> int:
         streams.write(version("tenuto") + "\n")
         return 0
     try:
+        for feature in features().values():
+            if feature.console:
+                feature.part(feature.console)()
         return commands.main(line, all_commands())
     except Exception as error:
         from tenuto.errors import TenutoError, is_of_the_machine

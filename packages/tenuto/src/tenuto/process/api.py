@@ -102,8 +102,7 @@ def serve_api(
             end_s += child.stop_s
         end_within(end_s)
         service.long_polls.stop()
-        for part in service.parts.values():
-            part.stop()
+        service.each_part("stop")
 
     database = open_records(
         settings,
@@ -224,8 +223,7 @@ def _close(service: "Service") -> None:
     """Close all parts, the database last, without waiting for threads that are still in a transfer."""
     from tenuto.logs import tell
 
-    for part in service.parts.values():
-        part.close()
+    service.each_part("close")
     for threads in (service.readers, service.reports, service.parsers):
         threads.close()
     service.uploads.threads.shutdown(wait=False)

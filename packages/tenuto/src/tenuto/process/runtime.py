@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from tenuto import failpoints
+from tenuto.errors import OperatorError
 
 if TYPE_CHECKING:
     from tenuto.config import Settings
@@ -91,14 +92,29 @@ def observe(settings: "Settings", process: str) -> None:
 
     for feature in features().values():
         if feature.observe:
-            _listen(feature.part(feature.observe))
+            _listen(feature.name, feature.part(feature.observe))
     logs.tell("process.started", process=process, settings=settings, clock=clock)
 
 
-def _listen(observe: Callable[[str, Mapping[str, Any]], None]) -> None:
+def _listen(feature: str, observe: Callable[[str, Mapping[str, Any]], None]) -> None:
+    """Tell a feature of events. One that fails costs nobody a job: the next event is told to it again."""
     from tenuto import logs
 
-    logs.listen(lambda event, level, keys: observe(event, keys))
+    failing = threading.local()
+
+    def told(event: str, level: str, keys: Mapping[str, Any]) -> None:
+        if hasattr(failing, "is_logged"):  # What is logged of a failure is told to the others only.
+            return
+        try:
+            observe(event, keys)
+        except OperatorError:
+            raise
+        except Exception as error:
+            failing.is_logged = True
+            logs.log_failure(log(), "feature.failed", error, feature=feature, part=f"observe {event}")
+            del failing.is_logged
+
+    logs.listen(told)
 
 
 def arm_failpoints() -> None:

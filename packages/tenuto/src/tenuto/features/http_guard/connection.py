@@ -22,9 +22,9 @@ from uvicorn.protocols.http.flow_control import CLOSE_HEADER
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from tenuto.api import errors
-from tenuto.api.body import FRAMING, LENGTHS, framing_fault
 from tenuto.api.limits import HttpLimits
 from tenuto.errors import MalformedHttp
+from tenuto.features.http_guard.framing import FRAMING, LENGTHS, framing_fault
 from tenuto.features.http_guard.shares import Connections, Lingering
 
 OnRefusal = Callable[[str], None]

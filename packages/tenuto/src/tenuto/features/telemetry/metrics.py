@@ -32,6 +32,7 @@ ERRORS = (
     "blob.not_stored",
     "chat.engine_failed",
     "chat.failed",
+    "feature.failed",
     "chat.host_lost",
     "call.failed",
     "chat_usage.forgotten",

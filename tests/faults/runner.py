@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -100,12 +101,20 @@ def main() -> None:
     book = Book(media(shape))
     try:
         for line in sys.stdin:
-            result = run(shape, Asked(**json.loads(line)), server, book)
+            result = _whole(shape, Asked(**json.loads(line)), server, book)
             answers.write(json.dumps({"result": result.dump(), "digests": book.digests()}) + "\n")
             answers.flush()
     finally:
         if server is not None:
             server.stop()
+
+
+def _whole(shape: Shape, asked: Asked, server: Any, book: Book) -> Result:
+    """A life; an error of the campaign's own is a finding, so that the report says what it was."""
+    try:
+        return run(shape, asked, server, book)
+    except Exception:
+        return Result(asked.first, findings=[f"the life broke off: {traceback.format_exc()}"])
 
 
 def _result(fields: dict[str, Any]) -> Result:

@@ -1,5 +1,6 @@
 """A server of a caller's own, which receives messages and answers as a test says."""
 
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -53,7 +54,12 @@ class Receiver:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                length = int(self.headers["Content-Length"])
+                body = self.rfile.read(length)
+                if len(body) < length:
+                    # Whoever sent it was killed: a web server hands no part of a request to its program.
+                    self.close_connection = True
+                    return
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 message = Message(self.path, headers, body)
                 with receiver._changed:
@@ -66,6 +72,11 @@ class Receiver:
 
         class Server(ThreadingHTTPServer):
             request_queue_size = 128
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                """A sender that was killed is no error of the receiver's."""
+                if not isinstance(sys.exception(), ConnectionError):
+                    super().handle_error(request, client_address)
 
         self._server = Server(("127.0.0.1", self.port), Handler)
         self.port = self._server.server_address[1]

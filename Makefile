@@ -175,7 +175,7 @@ fresh: dist  ## the wheels and the container image in a bare Debian: 10 minutes,
 	@$(BIN)/python -m pytest -rs --timeout=2400 tests/fresh/fresh_install.py tests/fresh/fresh_image.py
 
 ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of hosts in a pool on this machine, too
-	@$(RAY)/bin/python -m pytest tests/hosts
+	@$(RAY)/bin/python -m pytest tests/core/host
 
 pictures: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked  ## every page of the studio into build/pictures; updates those of the documentation
 	@cd tests && ../$(BIN)/python -m studio.screenshots

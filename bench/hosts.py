@@ -63,7 +63,7 @@ def _rows(host: str, timed: dict[str, list[float]]) -> list[Row]:
 def _timed(where: str) -> dict[str, list[float]]:
     with ExitStack() as stack:
         ray = RaySettings(stack.enter_context(ray_pool(cpus=1)).address) if where == "ray" else None
-        engines = str(ROOT / "tests" / "hosts" / "engines")
+        engines = str(ROOT / "tests" / "core" / "host" / "engines")
         host = ChildHost(EngineSpec("demo:Demo", sys.executable, path=engines, ray=ray))
         stack.callback(host.close)
         host.load()

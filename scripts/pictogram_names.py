@@ -1,7 +1,7 @@
 """Writes studio/src/lib/pictograms.json: what the model tenuto/pictograms draws, under all of its names.
 
 The studio searches it before a picture is paid for. One entry for each thing: its label, then its names in
-the five languages, as the engine's own list has them; tests/studio compares the two.
+the five languages, as the engine's own list has them; tests/features/studio/browser compares the two.
 """
 
 import json

@@ -5,7 +5,7 @@ import itertools
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,11 +14,15 @@ from hypothesis import settings
 import tenuto_engine
 from servers.callers import Caller, Operator
 from servers.postgres import PostgresServer, start_postgres
+from servers.rig import Rig
 from servers.seaweedfs import SeaweedServer, start_seaweedfs
 from servers.service import RunningService
+from servers.world import METERED, SPEECH, World
+from tenuto.config import ModelSettings
 from tenuto.db.database import Database
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
+from tenuto.worker.engines import Engines
 from tiers import ADVERSITY, FOLDERS, LONGEST, MEASURED, UNIT, VARIANT, is_variant, tier
 
 # Importing it keeps libraries that tests import from reporting anything.
@@ -36,12 +40,14 @@ settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
 _DATABASES = ("sqlite", "postgresql")
+TESTS = Path(__file__).parent
 _numbers = itertools.count(1)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """What cannot be of the tiers that are asked for is not even imported: that takes longer than tests."""
-    of_folder = FOLDERS.get(collection_path.name) if collection_path.parent == Path(__file__).parent else None
+    is_inside = TESTS in collection_path.parents
+    of_folder = FOLDERS.get(str(collection_path.relative_to(TESTS))) if is_inside else None
     asked = config.option.markexpr
     is_other = asked == UNIT or (of_folder == ADVERSITY and f"not {ADVERSITY}" in asked)
     return True if of_folder and is_other else None
@@ -203,3 +209,49 @@ def operator(service: RunningService) -> Iterator[Operator]:
 def caller(operator: Operator) -> Caller:
     """A new account with credit, and a key of it."""
     return operator.caller(credit="100")
+
+
+@pytest.fixture
+def world(database: Database, tmp_path: Path) -> Iterator[World]:
+    """A world with one slot in the lane; after the test records and money agree."""
+    made = World(database, tmp_path)
+    made.open(1)
+    yield made
+    assert [] == made.findings()
+
+
+@pytest.fixture
+def broken_world(database: Database, tmp_path: Path) -> World:
+    """A world with one slot in which a test breaks what the audit guards."""
+    made = World(database, tmp_path)
+    made.open(1)
+    return made
+
+
+@pytest.fixture
+def rig(world: World, tmp_path: Path) -> Iterator[Rig]:
+    """A worker's parts on the world's database."""
+    made = Rig(world, tmp_path)
+    yield made
+    made.heartbeat.stop()
+
+
+@pytest.fixture
+def engines(rig: Rig) -> Iterator[Engines]:
+    """The fake engines in their processes."""
+    made = Engines(rig.context, [SPEECH, METERED], rig.bell)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def interpreter(tmp_path: Path) -> Callable[[str], ModelSettings]:
+    """Settings whose interpreter is a shell script with these lines; the next call replaces them."""
+    script = tmp_path / "python"
+
+    def write(lines: str) -> ModelSettings:
+        script.write_text(f"#!/bin/sh\n{lines}\n")
+        script.chmod(0o700)
+        return ModelSettings(interpreter=str(script))
+
+    return write

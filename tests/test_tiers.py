@@ -22,7 +22,7 @@ WHOLE = re.compile(r"pytest\.mark\.variant\('\w+'\)")
 
 def test_the_page_of_the_tiers_names_every_folder_that_has_one() -> None:
     """And each of them exists, in the table as on the page."""
-    named = set(re.findall(r"`tests/(\w+)`", PAGE.read_text("utf-8")))
+    named = set(re.findall(r"`tests/([\w/]+)`", PAGE.read_text("utf-8")))
 
     assert not set(FOLDERS) - named
     assert not [folder for folder in {*FOLDERS, *named, *ALWAYS} if not (TESTS / folder).is_dir()]
@@ -62,10 +62,10 @@ def test_no_row_of_the_contract_is_left_to_variants() -> None:
 @pytest.mark.parametrize(
     ("file", "marks", "values", "expected"),
     [
-        ("studio/test_x.py", [("page", None)], [], True),
-        ("studio/test_x.py", [("language", "zh")], ["zh"], True),
-        ("studio/test_x.py", [("language", "zh")], ["en"], False),
-        ("studio/test_x.py", [("language", "zh"), ("language", "ja")], ["ja"], True),
+        ("features/studio/browser/test_x.py", [("page", None)], [], True),
+        ("features/studio/browser/test_x.py", [("language", "zh")], ["zh"], True),
+        ("features/studio/browser/test_x.py", [("language", "zh")], ["en"], False),
+        ("features/studio/browser/test_x.py", [("language", "zh"), ("language", "ja")], ["ja"], True),
         ("crash/test_x.py", [], ["postgresql"], False),
     ],
 )
@@ -79,9 +79,9 @@ def test_a_mark_makes_a_variant(
 @pytest.mark.parametrize(
     ("file", "reason", "message"),
     [
-        ("studio/test_x.py", "slow", "'slow' is not one of the reasons"),
+        ("features/studio/browser/test_x.py", "slow", "'slow' is not one of the reasons"),
         ("crash/test_x.py", "database", "tests/crash has no variants"),
-        ("jobs/test_x.py", "depth", "tests/jobs has no variants"),
+        ("core/job/test_x.py", "depth", "tests/core/job has no variants"),
     ],
 )
 def test_a_mark_without_a_reason_or_where_none_may_be_ends_the_run(

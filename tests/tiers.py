@@ -9,11 +9,13 @@ import pytest
 
 UNIT, CONTRACT, ADVERSITY = "unit", "contract", "adversity"
 FOLDERS = {
-    **dict.fromkeys(("alone", "client", "cli", "contract", "deploy", "documentation", "studio"), CONTRACT),
+    **dict.fromkeys(("alone", "client", "cli", "contract", "deploy", "documentation"), CONTRACT),
+    "features/studio/browser": CONTRACT,
     # These start engine processes, servers that engines call, or pip and npm to download weights.
-    **dict.fromkeys(("engines", "hosts", "weights"), CONTRACT),
+    **dict.fromkeys(("engines", "core/host", "features/models/weights"), CONTRACT),
     **dict.fromkeys(
-        ("attack", "backup", "cluster", "crash", "faults", "limits", "properties", "simulation"), ADVERSITY
+        ("attack", "cluster", "crash", "faults", "features/backup", "limits", "properties", "simulation"),
+        ADVERSITY,
     ),
 }
 """Folders of one tier as a whole. Elsewhere a test is in the unit tier unless it needs a server."""
@@ -65,8 +67,9 @@ VARIANT = "in_variants"
 MEASURED = "measured"
 """The mark of what `make limits` runs, where `servers/speed.py` limits seconds."""
 ALWAYS = frozenset(
-    {"accounts", "artifacts", "attack", "backup", "billing", "blobs", "cluster", "crash", "db", "faults"}
-    | {"jobs", "limits", "properties", "simulation", "webhooks", "worker"}
+    {"attack", "cluster", "crash", "faults", "limits", "properties", "simulation"}
+    | {f"core/{name}" for name in ("account", "db", "file", "job", "money", "worker")}
+    | {f"features/{name}" for name in ("audit", "backup", "s3", "webhooks")}
 )
 """Folders without variants: the ledger, leases, fencing, crashes, the commit of results."""
 _TESTS = Path(__file__).parent
@@ -76,7 +79,8 @@ def tier(item: pytest.Item) -> str:
     """The tier of a collected test."""
     if item.path.name in KILLS:
         return ADVERSITY
-    return FOLDERS.get(_folder(item)) or (CONTRACT if _needs_a_server(item) else UNIT)
+    of_folder = next(filter(None, map(FOLDERS.get, _folders(item))), None)
+    return of_folder or (CONTRACT if _needs_a_server(item) else UNIT)
 
 
 def is_variant(item: pytest.Item) -> bool:
@@ -86,14 +90,15 @@ def is_variant(item: pytest.Item) -> bool:
     reasons = [str(mark.args[0]) if mark.args else "" for mark in marks]
     if wrong := [reason for reason in reasons if reason not in VARIANTS]:
         raise pytest.UsageError(f"{item.nodeid}: {wrong[0]!r} is not one of the reasons in tests/tiers.py")
-    if marks and _folder(item) in ALWAYS:
-        raise pytest.UsageError(f"{item.nodeid}: tests/{_folder(item)} has no variants")
+    if marks and (kept := ALWAYS.intersection(_folders(item))):
+        raise pytest.UsageError(f"{item.nodeid}: tests/{min(kept)} has no variants")
     return bool(marks)
 
 
-def _folder(item: pytest.Item) -> str:
-    """The folder of the tests that it is in; that of another distribution has no name here."""
-    return item.path.relative_to(_TESTS).parts[0] if item.path.is_relative_to(_TESTS) else ""
+def _folders(item: pytest.Item) -> list[str]:
+    """The folders of the tests that it is in, the innermost first; one of another distribution has none."""
+    inside = item.path.is_relative_to(_TESTS)
+    return [str(folder) for folder in item.path.relative_to(_TESTS).parents][:-1] if inside else []
 
 
 def _parameters(item: pytest.Item) -> list[object]:

@@ -1,6 +1,6 @@
 """The core's tests where no feature is: `python -m tests.without_features [pytest's arguments]`.
 
-A copy of the tree loses `tenuto/features`, and the unit tier of the core's folders runs there. A test is a
+A copy of the tree loses `tenuto/features`, and the unit tier of `tests/core` runs there. A test is a
 feature's if it uses what is imported of one, by itself or by a helper or a fixture, or names a module of one.
 `--list` counts the others.
 """
@@ -18,23 +18,8 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 FEATURES = Path("packages/tenuto/src/tenuto/features")
-PLAIN = Path("tests/kinds/plain")
+PLAIN = Path("tests/core/kind/plain")
 """A package of kinds of jobs and of fake engines, which is installed in the copy."""
-FOLDERS = (
-    "accounts",
-    "api",
-    "artifacts",
-    "billing",
-    "blobs",
-    "db",
-    "hosts",
-    "jobs",
-    "kinds",
-    "media",
-    "worker",
-)
-FILES = ("test_config.py", "test_failpoints.py", "test_ids.py", "test_logs.py", "test_strict_json.py")
-"""Where tests of the core are, until they are in tests/core."""
 COPIED = (
     *("packages", "engines", "contrib", "tests", "docs", "scripts"),
     *("pyproject.toml", "openapi.yaml", "README.md"),
@@ -92,9 +77,8 @@ def copied(tree: Path) -> Path:
 
 
 def _candidates() -> list[Path]:
-    """The test files of the folders that are of the core."""
-    found = [path for folder in FOLDERS for path in sorted((TESTS / folder).glob("test_*.py"))]
-    return [*found, *(TESTS / name for name in FILES)]
+    """The test files of the core."""
+    return sorted((TESTS / "core").rglob("test_*.py"))
 
 
 def _of_the_core(path: Path) -> str:

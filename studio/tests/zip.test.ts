@@ -1,4 +1,4 @@
-// Archives that are written here are read by another program, in tests/studio/test_studio_jobs.py; here is their shape.
+// Archives that are written here are read by another program, in tests/features/studio/browser/test_studio_jobs.py; here is their shape.
 import { expect, test } from 'vitest'
 import { zipOf } from '../src/lib/zip.ts'
 

@@ -14,17 +14,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from alone.environment import ROOT, built, installed, ours
 
-OWN = (
-    *("accounts", "api", "artifacts", "billing", "blobs", "catalog", "chat", "db", "hosts", "jobs", "kinds"),
-    *("media", "voices", "web", "weights", "worker"),
-    *("test_config.py", "test_failpoints.py", "test_ids.py", "test_logs.py", "test_strict_json.py"),
-)
+OWN = ("core", "features")
 """Folders and files under tests/ that need the service and nothing of an engine's."""
 NEED_AN_ENGINE = (
-    *("catalog/test_adapters.py", "catalog/test_adapters_documents.py", "weights/test_weights_pull.py"),
-    *("voices/test_builtin_voices.py", "worker/test_abilities.py", "worker/test_composed.py"),
-    "hosts/test_child.py::test_an_engine_s_package_goes_along_to_its_interpreter",
-    "chat/test_upstream.py::test_our_own_models_stay_what_they_are",
+    "core/worker/test_abilities.py",
+    "core/worker/test_composed.py",
+    "features/models/test_adapters.py",
+    "features/models/test_adapters_documents.py",
+    "features/models/weights/test_weights_pull.py",
+    "features/voices/test_builtin_voices.py",
+    "core/host/test_child.py::test_an_engine_s_package_goes_along_to_its_interpreter",
+    "features/chat/test_upstream.py::test_our_own_models_stay_what_they_are",
 )
 """Of these, what reads the manifests of our engines, as an example of any."""
 TOOLS = (

@@ -126,7 +126,7 @@ def test_a_service_may_start_in_1970(running: RunningService, clock: Clock) -> N
 def test_a_service_whose_clock_differs_from_the_servers_says_so(
     running: RunningService, clock: Clock
 ) -> None:
-    """And it still runs jobs; what it leaves undone is in tests/worker/test_upkeep.py (P20)."""
+    """And it still runs jobs; what it leaves undone is in tests/core/worker/test_upkeep.py (P20)."""
     clock.move(JUMPS_S["fifteen days ahead"])
     assert 0 == running.stop()
     running.start()

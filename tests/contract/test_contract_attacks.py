@@ -63,7 +63,7 @@ def test_bytes_that_are_no_request(
     ids=lambda attack: attack.name,
 )
 def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -> None:
-    """Bombs and liars are refused by every route that takes JSON; tests/kinds reads all of them (P14)."""
+    """Bombs and liars are refused by every route that takes JSON; tests/core/kind reads all of them (P14)."""
     content, headers = attack.content(), {"Content-Type": "application/json", "Idempotency-Key": "one"}
     answers = [
         caller.request(method, path, headers=headers, content=content)
@@ -85,7 +85,7 @@ def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -
 @ON_ONE_DATABASE
 @pytest.mark.parametrize("attack", attacks("flac")[::8], ids=lambda attack: attack.name)
 def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
-    """Some of the corpus, as they come through the door; tests/media reads all of it (P14)."""
+    """Some of the corpus, as they come through the door; tests/core/media reads all of it (P14)."""
     answer = post_recording(caller, attack.content())
     answers = ("201",) if attack.answers == ("job",) else attack.answers
 
@@ -96,7 +96,7 @@ def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack)
 @ON_ONE_DATABASE
 @pytest.mark.parametrize("attack", attacks("wav")[::8], ids=lambda attack: attack.name)
 def test_voices_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
-    """Some of the corpus, as they come through the door; tests/kinds reads all of it (P14)."""
+    """Some of the corpus, as they come through the door; tests/core/kind reads all of it (P14)."""
     answer = upload_voice(caller, attack.content())
 
     assert str(answer.status_code) in attack.answers

@@ -197,7 +197,7 @@ def test_who_leaves_before_the_answer_pays_for_it(
 ) -> None:
     """The upstream was asked, and charges the operator. Its key stays taken while the call is read on.
 
-    tests/chat/test_stream_ends.py has every moment at which a caller may leave.
+    tests/features/chat/test_stream_ends.py has every moment at which a caller may leave.
     """
     upstream.seen.gate.clear()
     before = len(upstream.seen.bodies)

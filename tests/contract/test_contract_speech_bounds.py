@@ -1,6 +1,6 @@
 """The table of synthesis parameters over HTTP: each field, and one of each kind of fault.
 
-Every bound from both sides, every type and every rule between them are tried by tests/kinds/test_speech.py.
+Every bound from both sides, every type and every rule between them are in tests/features/speech.
 Accepted bodies carry a text that makes the fake engine fail at once: what counts is that they are accepted.
 """
 

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import soundfile
 
-from media.readers import Peak, as_pcm, converted
+from features.decoding.readers import Peak, as_pcm, converted
 from servers.flacs import silence
 from tenuto.features.decoding.wav import pcm16_wav
 

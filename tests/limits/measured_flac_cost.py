@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from media.readers import as_pcm, inspect
+from features.decoding.readers import as_pcm, inspect
 from servers.flacs import NO_MD5, Recipe, frame_head, head, tiny_frames, with_checksum
 from tenuto.media.flac import FlacInvalid
 

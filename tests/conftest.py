@@ -22,6 +22,7 @@ from tenuto.config import ModelSettings
 from tenuto.db.database import Database
 from tenuto.db.migrations import migrate
 from tenuto.db.opening import open_database
+from tenuto.ids import Ids
 from tenuto.worker.engines import Engines
 from tiers import ADVERSITY, FOLDERS, LONGEST, MEASURED, UNIT, VARIANT, is_variant, tier
 
@@ -255,3 +256,10 @@ def interpreter(tmp_path: Path) -> Callable[[str], ModelSettings]:
         return ModelSettings(interpreter=str(script))
 
     return write
+
+
+@pytest.fixture
+def new_id() -> Callable[[], str]:
+    """A fresh blob id at each call."""
+    ids = Ids(clock=lambda: 1_700_000_000_000)
+    return lambda: ids.new("blob")

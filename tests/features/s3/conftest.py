@@ -13,7 +13,6 @@ from tenuto.features.s3.s3 import S3Blobs
 from tenuto.features.s3.s3_client import Credentials, S3Location, client
 from tenuto.file.blob import BlobStore
 from tenuto.file.directory import DirectoryBlobs
-from tenuto.ids import Ids
 
 _prefixes = itertools.count(1)
 
@@ -84,10 +83,3 @@ def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Stored:
     """An empty store of each sort."""
     made: Stored = request.param(request, tmp_path)
     return made
-
-
-@pytest.fixture
-def new_id() -> Callable[[], str]:
-    """A fresh blob id at each call."""
-    ids = Ids(clock=lambda: 1_700_000_000_000)
-    return lambda: ids.new("blob")

@@ -7,7 +7,6 @@ import pytest
 
 from servers.world import METERED, SPEECH, World
 from tenuto.config import ModelSettings, OwnPrice, Price, Settings
-from tenuto.db.database import Database
 from tenuto.errors import SettingsInvalid
 from tenuto.host.registry import engines_of
 from tenuto.kind import operations as catalog
@@ -15,14 +14,6 @@ from tenuto.kind import rules
 from tenuto.kind.rules import MAX_START_FAILURES
 
 DUAL = "fake/dual-recognition"
-
-
-@pytest.fixture
-def world(database: Database, tmp_path: Path) -> World:
-    """A world with one slot in the lane and no worker."""
-    made = World(database, tmp_path)
-    made.slots(1)
-    return made
 
 
 def test_a_model_is_callable_while_a_worker_offers_it(world: World) -> None:

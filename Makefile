@@ -129,11 +129,11 @@ limits: $(TESTED)  ## tests of seconds, processor time, memory and percentiles, 
 	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py)
 
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes; WRITE=1 adds them to the record
-	@$(BIN)/python -m tests.faults --count 500 --minutes 9 --seed $(SEED) --jobs $(JOBS) $(if $(WRITE),--write)
+	@$(BIN)/python -m lab.faults --count 500 --minutes 9 --seed $(SEED) --jobs $(JOBS) $(if $(WRITE),--write)
 
 soak: MINUTES := 360
-soak: $(TEST)  ## towards 20,000 faults, a tenth of them over S3, for at most MINUTES; continues the record, tests/faults/soak.jsonl
-	@$(BIN)/python -m tests.faults --total 20000 --store both --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --write
+soak: $(TEST)  ## towards 20,000 faults, a tenth of them over S3, for at most MINUTES; continues the record, lab/faults/soak.jsonl
+	@$(BIN)/python -m lab.faults --total 20000 --store both --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --write
 
 soak-tests: $(TEST)  ## long versions of tests that make test has: sequences of calls, kills at every place, batches, requests
 	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
@@ -143,7 +143,7 @@ soak-tests: $(TEST)  ## long versions of tests that make test has: sequences of 
 
 endurance: MINUTES := 60
 endurance: $(TEST)  ## mixed load without faults for MINUTES, half of them on each database: does anything grow? Adds to docs/endurance.md
-	@$(BIN)/python -m tests.endurance --minutes $(MINUTES) --write
+	@$(BIN)/python -m lab.endurance --minutes $(MINUTES) --write
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
 	@$(BIN)/python -m tests.cluster --seed $(SEED)
@@ -154,25 +154,25 @@ simulation: $(TEST)  ## workers, callers and faults in virtual time, interleaved
 	@$(BIN)/python -m tests.simulation --postgres --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
 
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then a million readings of hostile texts
-	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+	@$(BIN)/python -m lab.fuzz --minutes $(MINUTES)
 	@$(BIN)/tenuto models pull
-	@TENUTO_MEASURED=1 $(BIN)/python -m tests.fuzz.readings --count 1000000
+	@TENUTO_MEASURED=1 $(BIN)/python -m lab.fuzz.readings --count 1000000
 
 adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformers, which with torch take 1.3 GB
 	@$(BIN)/python -m pytest tests/engines/adapters/real/real_diffusers.py tests/engines/adapters/real/real_generation.py
 
 bench: $(TEST) $(PEERS)/.is-installed  ## benchmarks, beside their limits
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m lab.bench
 
 .PHONY: race
 race: $(TEST) $(RACERS:%=build/%/.is-installed)  ## Tenuto beside task queues, Ray Serve, BentoML, LiteLLM and servers of its models, into docs/race.md
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m bench.race --write
+	@$(BIN)/python -m lab.bench.race --write
 
 .PHONY: fresh
 fresh: dist  ## the wheels and the container image in a bare Debian: 10 minutes, as root, with mmdebstrap and buildah
-	@$(BIN)/python -m pytest -rs --timeout=2400 tests/fresh/fresh_install.py tests/fresh/fresh_image.py
+	@$(BIN)/python -m pytest -rs --timeout=2400 lab/fresh/fresh_install.py lab/fresh/fresh_image.py
 
 ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of hosts in a pool on this machine, too
 	@$(RAY)/bin/python -m pytest tests/core/host
@@ -188,7 +188,7 @@ quality: $(TEST)  ## the long measurements, into docs/quality.md
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/tenuto models pull reference-voices
-	@missed=; for part in $(QUALITY); do $(BIN)/python -m tests.quality.$$part --write || missed="$$missed $$part"; done; \
+	@missed=; for part in $(QUALITY); do $(BIN)/python -m lab.quality.$$part --write || missed="$$missed $$part"; done; \
 	  test -z "$$missed" || { echo "these miss a target:$$missed"; exit 1; }
 
 $(BIN)/python:

@@ -2,7 +2,7 @@
 
     python -m scripts.fit_loudness FOLDER [--texts 4]
 
-Texts are those of tests/quality/sentences.tsv. FOLDER keeps the speech as the model makes it, so that an
+Texts are those of lab/quality/sentences.tsv. FOLDER keeps the speech as the model makes it, so that an
 interrupted run continues. A voice speaks its own language in so many texts, and each other one in one: the
 texts of a voice differ by less than 1 LU. Writes gains.json beside the engine: the same speech gives the same
 numbers.
@@ -41,7 +41,7 @@ speak it may be of a language that nobody speaks here."""
 def texts() -> dict[str, list[str]]:
     """By language."""
     found: dict[str, list[str]] = {}
-    for line in (ROOT / "tests/quality/sentences.tsv").read_text("utf-8").splitlines():
+    for line in (ROOT / "lab/quality/sentences.tsv").read_text("utf-8").splitlines():
         lang, text, _ = line.split("\t")
         found.setdefault(lang, []).append(text)
     return found

@@ -31,7 +31,7 @@ COMPONENTS = {"timbre": 30, "prosody": 20}
 RIDGE = 0.3
 BEYOND = 1.5
 """A ridge regression draws everybody towards the mean voice; its steps are made so much longer again. Both
-were chosen on recordings of twelve people, none of whom is among those of tests/quality."""
+were chosen on recordings of twelve people, none of whom is among those of lab/quality."""
 USUAL_ROWS = slice(20, 200)
 """The rows of a style that texts of usual length ask for."""
 

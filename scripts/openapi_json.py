@@ -2,7 +2,8 @@
 
     python scripts/openapi_json.py
 
-`tests/features/studio/test_reference.py` fails if the file is old. The service has no parser for YAML, and needs none.
+`tests/features/studio/test_reference.py` fails if the file is old. The service has no parser for YAML, and
+needs none.
 """
 
 from __future__ import annotations

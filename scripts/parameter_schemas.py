@@ -2,7 +2,8 @@
 
     python scripts/parameter_schemas.py
 
-Everything is read from the kinds' declarations; `tests/features/speech/test_declaration.py` fails if the file is old.
+Everything is read from the kinds' declarations; `tests/features/speech/test_declaration.py` fails if the
+file is old.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""A bounded run of every fuzzing target; `python -m tests.fuzz --minutes 60` is the long one."""
+"""A bounded run of every fuzzing target; `python -m lab.fuzz --minutes 60` is the long one."""
 
 import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from fuzz.grow import grown
-from fuzz.targets import CORPORA, TARGETS, seeds
+from lab.fuzz.grow import grown
+from lab.fuzz.targets import CORPORA, TARGETS, seeds
 
 GROWN = 2_000
 ANY = 60

@@ -1,4 +1,4 @@
-"""`python -m bench --only libraries`: whisper.cpp's weights, and its turns and table; no model is loaded."""
+"""`python -m lab.bench --only libraries`: whisper.cpp's weights, turns and table; no model is loaded."""
 
 import struct
 import sys
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench import libraries
-from bench.ggml import blocks, write
-from bench.libraries import MISSING, Contestant, Figures, in_turns, rows
+from lab.bench import libraries
+from lab.bench.ggml import blocks, write
+from lab.bench.libraries import MISSING, Contestant, Figures, in_turns, rows
 
 WIDTH, VOCABULARY = 64, 70
 """Of an untrained Whisper model with one layer on each side."""
 PROGRAM = """
-from bench.peers.answering import answer
+from lab.bench.peers.answering import answer
 
 def load(options):
     print("A library prints.")

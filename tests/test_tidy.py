@@ -205,7 +205,7 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_every_program_that_a_document_names_can_be_started() -> None:
-    """`python -m tests.…` and `python -m bench.…`, in a process that knows nothing but the checkout."""
+    """`python -m tests.…` and `python -m lab.bench.…`, in a process that knows nothing but the checkout."""
     named = {
         found
         for name in committed()

@@ -14,7 +14,7 @@ FOLDERS = {
     # These start engine processes, servers that engines call, or pip and npm to download weights.
     **dict.fromkeys(("engines", "core/host", "features/models/weights"), CONTRACT),
     **dict.fromkeys(
-        ("attack", "cluster", "crash", "faults", "features/backup", "limits", "properties", "simulation"),
+        ("attack", "cluster", "crash", "features/backup", "laboratory", "limits", "properties", "simulation"),
         ADVERSITY,
     ),
 }
@@ -67,7 +67,7 @@ VARIANT = "in_variants"
 MEASURED = "measured"
 """The mark of what `make limits` runs, where `servers/speed.py` limits seconds."""
 ALWAYS = frozenset(
-    {"attack", "cluster", "crash", "faults", "limits", "properties", "simulation"}
+    {"attack", "cluster", "crash", "laboratory", "limits", "properties", "simulation"}
     | {f"core/{name}" for name in ("account", "db", "file", "job", "money", "worker")}
     | {f"features/{name}" for name in ("audit", "backup", "s3", "webhooks")}
 )

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from lab.faults import check
+from lab.faults.clients import Client
+from lab.faults.links import Link
+from lab.faults.seen import Book
+from lab.faults.works import Media
+from lab.faults.world import PRICES
 
 from cluster.blows import BLOWS, Blow, Outcome, stop_everything
 from cluster.failover import drill
 from cluster.fleet import Fleet
-from faults import check
-from faults.clients import Client
-from faults.links import Link
-from faults.seen import Book
-from faults.works import Media
-from faults.world import PRICES
 from servers.pairs import make_pair
 from servers.service import FINAL
 from servers.shots import Shots

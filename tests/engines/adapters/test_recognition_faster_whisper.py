@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import soundfile
 import soxr
+from lab.quality.recordings import CACHE, pcm
+from lab.quality.sounding import error_rate, sounding
 
 import tenuto.features.voices
 from engines.adapters.adapted import Adapted, cancelled
-from quality.recordings import CACHE, pcm
-from quality.sounding import error_rate, sounding
 from tenuto.features.recognition.recognise_chunk import check_transcript, checked
 from tenuto.host.child import ChildHost
 from tenuto.host.host import Cancelled, EngineSpec

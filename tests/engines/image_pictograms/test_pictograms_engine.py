@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from lab.quality.recordings import CACHE
 
-from quality.recordings import CACHE
 from tenuto.features.image.png import read_png
 from tenuto.features.models.manifest import shipped
 from tenuto.host.registry import entry_of

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lab.quality.recordings import CACHE, QuietRun, Recording, apart, music, noise, pcm, silence, speech
+from lab.quality.sounding import error_rate, sounding
 
-from quality.recordings import CACHE, QuietRun, Recording, apart, music, noise, pcm, silence, speech
-from quality.sounding import error_rate, sounding
 from servers.cores import ENGINE_THREADS
 from tenuto_engine import Cancelled, EngineError, Result
 from tenuto_whisper.given_language import MODEL_ID, GivenLanguageEngine

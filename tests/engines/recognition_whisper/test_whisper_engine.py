@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-from quality.recordings import (
+from lab.quality.recordings import (
     VOICES,
     QuietRun,
     Recording,
@@ -21,7 +20,8 @@ from quality.recordings import (
     silence,
     speech,
 )
-from quality.sounding import error_rate, sounding
+from lab.quality.sounding import error_rate, sounding
+
 from tenuto_engine import Cancelled, EngineError
 from tenuto_whisper.chinese import simplified
 

@@ -15,7 +15,7 @@ from tenuto_kokoro import audio, emotion_text, prosody
 from tenuto_kokoro.emotion import EMOTIONS, LIMITS, SHIFTS, Emotion, moved, wished
 from tenuto_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
 
-TEXTS = Path(__file__).parents[2] / "quality" / "emotion_texts.tsv"
+TEXTS = Path(__file__).parents[3] / "lab" / "quality" / "emotion_texts.tsv"
 RATE = audio.SAMPLE_RATE
 NONE = {"emo_vector": None, "use_emo_text": False, "emo_text": None, "use_random": False, "text": "A."}
 

@@ -3,9 +3,8 @@
 import random
 
 import pytest
-
-from fuzz.readings import LANGS, check, turn
-from fuzz.texts import MAX_BYTES, SLOWEST, hostile
+from lab.fuzz.readings import LANGS, check, turn
+from lab.fuzz.texts import MAX_BYTES, SLOWEST, hostile
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 

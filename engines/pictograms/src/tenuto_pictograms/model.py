@@ -1,6 +1,6 @@
 """The networks that draw, run by ONNX Runtime: phrase to concept, noise to picture, picture to a larger one.
 
-How they were made: train/image/. A picture here is premultiplied RGBA in 0..1. Knows no prompts and no
+How they were made: lab/train/image/. A picture here is premultiplied RGBA in 0..1. Knows no prompts and no
 layout.
 """
 

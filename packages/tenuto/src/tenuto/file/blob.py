@@ -40,7 +40,7 @@ class BlobRecord(Struct, frozen=True):
 
 
 class BlobStore(Protocol):
-    """A store of blobs, used from any thread; calls block. `tests/features/s3` tests what each store must do."""
+    """A store of blobs, used from any thread; calls block. `tests/features/s3` tests each store."""
 
     def write(self, blob_id: str, content: bytes | Iterable[bytes]) -> BlobRecord:
         """Stores the bytes durably, all or none of them. StorageFailed: none, for example if the id is taken.

@@ -1,0 +1,3 @@
+"""Installations and images in a bare Debian."""
+
+from lab import shared as shared

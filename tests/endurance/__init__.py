@@ -1,1 +1,0 @@
-"""Endurance: hours of mixed load without a fault, in pieces, and whether anything grows."""

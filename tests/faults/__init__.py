@@ -1,1 +1,0 @@
-"""The fault campaign: a service under mixed load, faults drawn from a seed, and a checker after each life."""

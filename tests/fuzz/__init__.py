@@ -1,1 +1,0 @@
-"""Fuzzing of the parsers that are our own: any bytes, and files of the corpora with some bytes changed."""

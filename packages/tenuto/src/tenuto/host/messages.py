@@ -211,9 +211,9 @@ class Inbox:
             return True
 
     def close(self, run_id: str) -> None:
-        """Free the run's place, unless it was abandoned; any further message about it is a breach."""
+        """Free its place, unless it was abandoned or has ended since; what it still sends is a breach."""
         with self._lock:
-            if not self._queues[run_id].is_left:
+            if run_id in self._queues and not self._queues[run_id].is_left:
                 del self._queues[run_id]
             self._changed.notify_all()
             self._has_space.notify()

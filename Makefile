@@ -142,7 +142,7 @@ soak-tests: $(TEST)  ## long versions of tests that make test has: sequences of 
 	@TENUTO_OPENAPI_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/contract/test_openapi.py
 
 endurance: MINUTES := 60
-endurance: $(TEST)  ## mixed load without faults for MINUTES, half of them on each database: does anything grow? Adds to docs/endurance.md
+endurance: $(TEST)  ## mixed load without faults for MINUTES, half of them on each database: does anything grow? Adds to lab/records/endurance.md
 	@$(BIN)/python -m lab.endurance --minutes $(MINUTES) --write
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
@@ -165,7 +165,7 @@ bench: $(TEST) $(PEERS)/.is-installed  ## benchmarks, beside their limits
 	@$(BIN)/python -m lab.bench
 
 .PHONY: race
-race: $(TEST) $(RACERS:%=build/%/.is-installed)  ## Tenuto beside task queues, Ray Serve, BentoML, LiteLLM and servers of its models, into docs/race.md
+race: $(TEST) $(RACERS:%=build/%/.is-installed)  ## Tenuto beside task queues, Ray Serve, BentoML, LiteLLM and servers of its models, into lab/records/race.md
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/python -m lab.bench.race --write
@@ -184,7 +184,7 @@ pictures: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked  ## every page of the studio
 docs: $(DOCS)/.is-installed  ## the documentation site into build/docs, in English and Chinese; every link of it is followed
 	@$(DOCS)/bin/python -m scripts.site
 
-quality: $(TEST)  ## the long measurements, into docs/quality.md
+quality: $(TEST)  ## the long measurements, into lab/records/quality.md
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
 	@$(BIN)/tenuto models pull reference-voices

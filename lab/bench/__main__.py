@@ -38,8 +38,8 @@ from lab.bench.report import Row
 
 from servers.postgres import PostgresServer, start_postgres
 
-PAGE = ROOT / "docs" / "benchmarks.md"
-PAGE_OF_MANY = ROOT / "docs" / "benchmarks-many-machines.md"
+PAGE = ROOT / "lab" / "records" / "benchmarks.md"
+PAGE_OF_MANY = ROOT / "lab" / "records" / "benchmarks-many-machines.md"
 Measure = Callable[[PostgresServer | None], list[Row]]
 """Measures on SQLite (None) or on the server."""
 

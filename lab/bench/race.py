@@ -50,7 +50,7 @@ from lab.bench.race_page import (
 )
 from lab.bench.stage import TEXT, submissions
 
-PAGE = ROOT / "docs" / "race.md"
+PAGE = ROOT / "lab" / "records" / "race.md"
 CHART = ROOT / "docs" / "pictures" / "race.svg"
 TEMPLATE = Path(__file__).parent / "race_page.txt"
 

@@ -1,4 +1,4 @@
-"""docs/endurance.md, written from the record of the pieces; and a piece as lines for a terminal."""
+"""lab/records/endurance.md, written from the record of the pieces; and a piece as lines for a terminal."""
 
 import re
 import statistics
@@ -14,7 +14,7 @@ from lab.endurance.record import Piece
 from lab.endurance.samples import BLOCK_S, EVERY_S
 from lab.endurance.trend import Trend
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "endurance.md"
+DOCUMENT = Path(__file__).parents[2] / "lab" / "records" / "endurance.md"
 PAGE = Path(__file__).with_name("page.md")
 WANTED_HOURS = 24
 NAMES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}

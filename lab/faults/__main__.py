@@ -8,7 +8,7 @@
 Without a database both are tried, half of the count each, their bytes in a folder. With `--store s3` it is
 PostgreSQL and an S3 store; with `--store both` that gets a tenth of the count, beside the others. Lives that
 lab/faults/soak.jsonl has as clean are not run again; `--write` adds each finished life to it, and writes
-docs/reliability.md. Exits with 1 when something was found, or hardly a fault was had.
+lab/records/reliability.md. Exits with 1 when something was found, or hardly a fault was had.
 """
 
 from __future__ import annotations

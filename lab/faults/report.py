@@ -1,4 +1,4 @@
-"""docs/reliability.md: the promises and their tests, and what the record of the soak holds."""
+"""lab/records/reliability.md: the promises and their tests, and what the record of the soak holds."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from lab.faults.life import CLIENTS, Result
 from lab.faults.plan import Shape
 from lab.faults.record import Entry, Record, total
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
+DOCUMENT = Path(__file__).parents[2] / "lab" / "records" / "reliability.md"
 FULL_SOAK = 20_000
 Totals = Mapping[Shape, Result]
 NAMES: Mapping[Shape, str] = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "s3": "PostgreSQL and S3"}

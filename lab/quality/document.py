@@ -1,4 +1,4 @@
-"""docs/quality.md: a head about plain speech, then a section for each other measurement. Each is written
+"""lab/records/quality.md: a head about plain speech, then a section for each other measurement. Each is written
 anew by the program that measures it, and the others stay as they are.
 """
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = ROOT / "docs" / "quality.md"
+DOCUMENT = ROOT / "lab" / "records" / "quality.md"
 
 
 def provenance() -> str:

@@ -297,7 +297,7 @@ def measured(arguments: argparse.Namespace) -> Iterator[bool]:
 def main() -> int:
     """Measure, print the tables, and write them where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write the sections into docs/quality.md")
+    parser.add_argument("--write", action="store_true", help="write the sections into lab/records/quality.md")
     parser.add_argument("--only", default="zh,en,ja,es,ar", help="languages, parted by commas")
     parser.add_argument("--each", type=int, default=4, help="sentences of each language")
     parser.add_argument("--sections", default=",".join(SECTIONS), help="which, parted by commas")

@@ -149,7 +149,7 @@ def _error(imitations: list[Imitation], lang: str) -> float:
 def main() -> int:
     """Measure, print, and write the section where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write the section into docs/quality.md")
+    parser.add_argument("--write", action="store_true", help="write the section into lab/records/quality.md")
     arguments = parser.parse_args()
     model = WhisperModel(str(CACHE / "whisper-base"), device="cpu", compute_type="int8", cpu_threads=2)
     lines, good = section(model)

@@ -197,7 +197,7 @@ def _error(model: WhisperModel, sentence: Sentence, speech: Speech, *, show: boo
 
 
 def document(lines: list[str]) -> str:
-    """docs/quality.md."""
+    """lab/records/quality.md."""
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -221,7 +221,7 @@ def main() -> int:
     from faster_whisper import WhisperModel
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write docs/quality.md")
+    parser.add_argument("--write", action="store_true", help="write lab/records/quality.md")
     parser.add_argument("--sentences", type=Path, default=Path(__file__).with_name("sentences.tsv"))
     parser.add_argument("--only", default=",".join(TARGETS), help="languages, parted by commas")
     arguments = parser.parse_args()

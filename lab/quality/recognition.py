@@ -194,7 +194,7 @@ def _words(text: str) -> list[str]:
 def main() -> int:
     """Measure, print, and write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write it into docs/quality.md")
+    parser.add_argument("--write", action="store_true", help="write it into lab/records/quality.md")
     parser.add_argument("--only", default="human,speech,meeting", help="parted by commas")
     arguments = parser.parse_args()
     kinds = {"human": human, "speech": spoken, "meeting": long_meeting}

@@ -85,7 +85,7 @@ def joined(language: str) -> tuple[str, Floats]:
 def main() -> int:
     """Measure, print, and write it where asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write it into docs/quality.md")
+    parser.add_argument("--write", action="store_true", help="write it into lab/records/quality.md")
     parser.add_argument("--only", default="human,zh,en,ja,es,ar", help="parted by commas")
     arguments = parser.parse_args()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -182,7 +182,7 @@ difference of the mean errors may be at most {MOST_WORSE}; ratios above 1 are th
 def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="write the section into docs/quality.md")
+    parser.add_argument("--write", action="store_true", help="write the section into lab/records/quality.md")
     parser.add_argument("--sentences", type=Path, default=Path(__file__).with_name("new_sentences.tsv"))
     parser.add_argument("--only", default="zh,en,ja,es", help="languages, parted by commas")
     parser.add_argument("--each", type=int, default=0, help="the first so many of each language")

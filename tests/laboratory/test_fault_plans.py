@@ -38,7 +38,7 @@ def test_every_kind_and_every_place_is_drawn(shape: Shape) -> None:
 
 
 def test_every_promise_is_named_by_a_test() -> None:
-    """docs/reliability.md lists who tries to break what; a promise that nobody tries is a wish."""
+    """lab/records/reliability.md lists who tries to break what; a promise that nobody tries is a wish."""
     assert [] == [promise for promise, files in promises.tests().items() if not files]
 
 

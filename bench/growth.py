@@ -37,7 +37,7 @@ from tenuto.account import operations as accounts
 from tenuto.account.caller import Caller
 from tenuto.config import Settings, load
 from tenuto.db.database import Transaction
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.features.audit import runs
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids

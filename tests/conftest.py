@@ -17,8 +17,8 @@ from servers.postgres import PostgresServer, start_postgres
 from servers.seaweedfs import SeaweedServer, start_seaweedfs
 from servers.service import RunningService
 from tenuto.db.database import Database
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import migrate
-from tenuto.db.opening import open_database
 from tiers import ADVERSITY, FOLDERS, LONGEST, MEASURED, UNIT, VARIANT, is_variant, tier
 
 # Importing it keeps libraries that tests import from reporting anything.

@@ -10,7 +10,7 @@ from servers.command_lines import told
 from servers.pairs import NAME, Pair, ask, make_pair
 from tenuto.config import load
 from tenuto.db.migrations import migrate
-from tenuto.file.opening import open_store
+from tenuto.file.blob_store_opening import open_store
 from tenuto.process.copies import begin, exchange, open_compared
 
 

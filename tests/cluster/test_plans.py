@@ -25,7 +25,7 @@ from tenuto.account.caller import Caller
 from tenuto.db import migrations
 from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.db.sqlite import SqliteTransaction
 from tenuto.features.audit import audit, runs
 from tenuto.features.history import usage

@@ -15,7 +15,7 @@ from deploy.proxies import DEPLOY
 from tenuto import config
 from tenuto.db.migrations import LOOK_S
 from tenuto.errors import SettingsInvalid
-from tenuto.process.opening import MIGRATIONS_PATIENCE_S
+from tenuto.process.data_opening import MIGRATIONS_PATIENCE_S
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)

@@ -10,7 +10,7 @@ from servers.service import RunningService
 from servers.speed import HANG_S
 from servers.threads import lacking
 from servers.world import LANE, World
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Slot
 

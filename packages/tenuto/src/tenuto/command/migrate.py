@@ -25,7 +25,7 @@ def add(parser: Parser, name: str) -> None:
 def _migrate(options: argparse.Namespace, console: Console) -> int:
     """Bring the database up to date, or check whether it is; concurrent runs take turns."""
     from tenuto.db.migrations import applied
-    from tenuto.process.opening import open_records
+    from tenuto.process.data_opening import open_records
     from tenuto.process.runtime import arm_failpoints
 
     location = location_of(options)
@@ -42,7 +42,7 @@ def _is_up_to_date(location: ServiceLocation) -> bool:
     """Whether no migration is missing; prints the missing ones, one per line."""
     from tenuto.db.migrations import pending
     from tenuto.process.copies import open_compared
-    from tenuto.process.opening import database_unreachable, refuse_unfinished
+    from tenuto.process.data_opening import database_unreachable, refuse_unfinished
 
     settings = location.settings()
     refuse_unfinished(settings.folder)

@@ -23,7 +23,7 @@ from tenuto.ids import Ids
 from tenuto.kind import rules as catalog
 from tenuto.kind import upstream_keys
 from tenuto.process.api import Sibling, address_of, announce, serve_api
-from tenuto.process.opening import (
+from tenuto.process.data_opening import (
     MIGRATIONS_PATIENCE_S,
     make_folder,
     open_records,

@@ -20,7 +20,7 @@ from tenuto.file.apart import Apart
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Ids
 from tenuto.process.copies import exchange
-from tenuto.process.opening import open_blobs
+from tenuto.process.data_opening import open_blobs
 from tenuto.process.runtime import clock, log
 
 LOOK_S = 2.5

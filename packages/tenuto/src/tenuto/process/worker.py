@@ -5,12 +5,12 @@ from contextlib import closing
 
 from tenuto.config import Settings
 from tenuto.db.database import Database
-from tenuto.db.opening import server_clock
+from tenuto.db.database_opening import server_clock
 from tenuto.errors import OperatorError
 from tenuto.ids import Ids
 from tenuto.kind import rules as catalog
 from tenuto.process.copies import begin
-from tenuto.process.opening import MIGRATIONS_PATIENCE_S, open_records
+from tenuto.process.data_opening import MIGRATIONS_PATIENCE_S, open_records
 from tenuto.process.runtime import (
     CLOSE_S,
     StopSignal,

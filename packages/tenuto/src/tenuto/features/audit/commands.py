@@ -35,7 +35,7 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
     """
     from tenuto.features.audit.audit import database_damage, report
     from tenuto.features.audit.deep import Rehashed, rehash, unreadable_jobs
-    from tenuto.process.opening import open_as_it_is
+    from tenuto.process.data_opening import open_as_it_is
 
     deep, as_json, settings = options.deep, options.as_json, location_of(options).settings()
     database = open_as_it_is(settings)

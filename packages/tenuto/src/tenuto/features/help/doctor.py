@@ -93,7 +93,7 @@ def _folder(settings: "Settings") -> Iterator[CheckResult]:
     except OSError as error:
         yield _bad("data folder", f"{folder}: {error.strerror}", remedy_of_folder(error))
         return
-    from tenuto.process.opening import LITTLE_SPACE_BYTES
+    from tenuto.process.data_opening import LITTLE_SPACE_BYTES
 
     free = shutil.disk_usage(folder).free
     if free < LITTLE_SPACE_BYTES:
@@ -150,7 +150,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.db.integrity import has_amcheck
     from tenuto.features.audit.audit import database_damage, report
     from tenuto.features.copies.verified import unverified
-    from tenuto.process.opening import is_first_run, open_as_it_is
+    from tenuto.process.data_opening import is_first_run, open_as_it_is
 
     try:
         lacking = _lacking_migrations(settings)
@@ -205,7 +205,7 @@ def _lacking_migrations(settings: "Settings") -> list[str]:
     """The migrations that must be applied before anything can serve; no table and no file is created."""
     from tenuto.db.migrations import pending, shipped
     from tenuto.process.copies import open_compared
-    from tenuto.process.opening import refuse_unfinished
+    from tenuto.process.data_opening import refuse_unfinished
 
     refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")
@@ -242,9 +242,9 @@ def _bytes(settings: "Settings") -> Iterator[CheckResult]:
 
     if bucket_of(settings.blobs) is None:
         return
-    from tenuto.features.s3.opening import probe
+    from tenuto.features.s3.bucket_opening import probe
     from tenuto.features.s3.s3 import S3Blobs
-    from tenuto.process.opening import open_blobs
+    from tenuto.process.data_opening import open_blobs
 
     try:
         blobs = open_blobs(settings)

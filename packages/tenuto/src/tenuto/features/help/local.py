@@ -31,7 +31,7 @@ def names(kind: str) -> list[str]:
     from tenuto.account import operations
     from tenuto.command.options import ServiceLocation
     from tenuto.db.damaged_text import text_of
-    from tenuto.process.opening import open_as_it_is
+    from tenuto.process.data_opening import open_as_it_is
 
     if kind != "accounts":
         return []
@@ -109,7 +109,7 @@ class LocalService:
     @contextmanager
     def _records(self) -> "Iterator[tuple[Settings, Database]]":
         from tenuto import config
-        from tenuto.process.opening import open_as_it_is
+        from tenuto.process.data_opening import open_as_it_is
 
         names = ("folder", "database", "prices", "initial_credit")
         settings = config.load({}, options={name: getattr(self._note, name) for name in names})

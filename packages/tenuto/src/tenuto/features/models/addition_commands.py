@@ -115,7 +115,7 @@ class _Plan(Struct, frozen=True):
 def _add(options: argparse.Namespace, console: Console) -> int:
     """Show, ask, download, test, enable."""
     from tenuto.features.models import additions
-    from tenuto.process.opening import make_folder
+    from tenuto.process.data_opening import make_folder
 
     settings = location_of(options).settings()
     addition = additions.named(options.name)

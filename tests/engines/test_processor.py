@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from servers.service import TENUTO
 from tenuto.config import Settings
 from tenuto.features.chat.embedded import EmbeddedChat
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec, HostNotReady
 from tenuto.kind.rules import models
 from tenuto.worker.abilities import look

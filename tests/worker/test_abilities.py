@@ -17,7 +17,7 @@ from servers import ray_pool
 from servers.rig import Rig, eventually
 from servers.world import METERED, World
 from tenuto.config import ModelSettings, RaySettings, Settings
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import HostNotReady
 from tenuto.kind import operations as catalog
 from tenuto.kind.rules import MAX_START_FAILURES, models

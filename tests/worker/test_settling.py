@@ -13,7 +13,7 @@ from tenuto.errors import StoreUnreachableForWrites
 from tenuto.file.blob import BlobRecord
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.worker import attempt, storage_retries
-from tenuto.worker.calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
+from tenuto.worker.engine_calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import ClockAgreement
 

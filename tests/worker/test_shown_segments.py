@@ -17,7 +17,7 @@ from tenuto.job import audio_segments, chunks
 from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey
 from tenuto.worker import storage_retries
-from tenuto.worker.calls import EngineCalls, ResultInvalid
+from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
 
 SOUND = pcm16_wav(bytes(480), 24_000, 1)

@@ -11,11 +11,11 @@ from servers.world import SPEECH, World
 from tenuto.features.recognition import live_text
 from tenuto.features.recognition.live import LiveText
 from tenuto.features.recognition.recognise_chunk import checked
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec, HostResult
 from tenuto.host.registry import SEGMENT_TEXT, entry_of
 from tenuto.job.rows import ChunkKey
-from tenuto.worker.calls import EngineCalls
+from tenuto.worker.engine_calls import EngineCalls
 from tenuto.worker.engines import Engines
 
 ENGINE = """

@@ -43,8 +43,8 @@ from tenuto.process.store_watch import StoreWatch, open_beside
 if TYPE_CHECKING:
     from tenuto.api.limits import HttpLimits
     from tenuto.api.service import Service
-    from tenuto.worker.child import Child
     from tenuto.worker.locks import FolderLock
+    from tenuto.worker.serve_child import Child
 
 BLOB_READERS = 8
 # One at a time per account, so that no account's reports hold up another's.

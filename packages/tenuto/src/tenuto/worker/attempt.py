@@ -31,8 +31,8 @@ from tenuto.job.queue import Claim
 from tenuto.job.states import ENGINE_CODES, UNSETTLED, ReleaseReason
 from tenuto.kind.kinds import kinds
 from tenuto.logs import get_logger, log_failure, tell
-from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext
+from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
 from tenuto.worker.keeping import keeping

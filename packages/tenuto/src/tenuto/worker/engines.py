@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tenuto.config import ModelSettings, Settings
 from tenuto.errors import Unavailable, is_of_the_machine
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, Cancelled, EngineSpec, HostDraining, HostNotReady
 from tenuto.host.registry import EngineEntry, engines_of
 from tenuto.kind import operations as catalog

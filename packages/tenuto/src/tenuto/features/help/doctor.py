@@ -128,7 +128,7 @@ def _decoders(settings: "Settings") -> Iterator[CheckResult]:
 def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
     """Whether the ffmpeg in the settings, if any, writes AAC while confined."""
     from tenuto.config.addresses import NONE
-    from tenuto.features.decoding.child import DecoderEnded, DecoderFailed
+    from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed
     from tenuto.features.decoding.wav import pcm16_wav
     from tenuto.features.renditions import ffmpeg
 

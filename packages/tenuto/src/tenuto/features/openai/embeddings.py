@@ -12,8 +12,8 @@ from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed
 from tenuto.features.chat.chats import Chats
 from tenuto.features.chat.embeddings_body import FIELDS, EmbeddingRequest, check
 from tenuto.features.chat.routes import answered_while_there, charged_header, refuse_switched_off, request_key
+from tenuto.features.openai.idempotency_keys import quota_errors
 from tenuto.features.openai.jobs import ignored_header, lenient
-from tenuto.features.openai.keys import quota_errors
 from tenuto.kind.kinds import EMBEDDING
 
 MAX_VALUES = 400_000

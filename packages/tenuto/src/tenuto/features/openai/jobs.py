@@ -23,7 +23,7 @@ from tenuto.api.jobs import changed
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError
-from tenuto.features.openai.keys import find_earlier, has_left, request_key
+from tenuto.features.openai.idempotency_keys import find_earlier, has_left, request_key
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.file import operations as artifacts
 from tenuto.file.operations import Opened

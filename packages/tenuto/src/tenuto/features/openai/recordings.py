@@ -42,9 +42,9 @@ from tenuto.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable
+from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed, NotReadable
+from tenuto.features.openai.idempotency_keys import find_earlier, has_left, request_key
 from tenuto.features.openai.jobs import Submitted
-from tenuto.features.openai.keys import find_earlier, has_left, request_key
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.recognition.sound_files import to_flac
 from tenuto.features.renditions import ffmpeg

@@ -30,8 +30,8 @@ from tenuto.features.chat.routes import (
     refuse_switched_off,
     request_key,
 )
+from tenuto.features.openai.idempotency_keys import quota_errors
 from tenuto.features.openai.jobs import Lenient, ignored_header, lenient
-from tenuto.features.openai.keys import quota_errors
 from tenuto.kind.fields import wrong_type
 
 _SAME = ("model", "temperature", "top_p", "stream", "user", "metadata")

@@ -22,6 +22,7 @@ from tenuto.api.jobs import changed
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, Unavailable
 from tenuto.features.openai import spoken
+from tenuto.features.openai.idempotency_keys import has_left
 from tenuto.features.openai.jobs import (
     Submitted,
     ignored_header,
@@ -33,7 +34,6 @@ from tenuto.features.openai.jobs import (
     wait_end,
     waiting,
 )
-from tenuto.features.openai.keys import has_left
 from tenuto.features.openai.names import model_for
 from tenuto.features.openai.recordings import FILE, receive, scratch_file, submit_recording
 from tenuto.features.openai.requests import OpenRequests

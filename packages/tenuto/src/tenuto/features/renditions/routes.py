@@ -18,7 +18,7 @@ from tenuto.config import Settings
 from tenuto.config.addresses import NONE
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, StorageFailed
-from tenuto.features.decoding.child import DecoderEnded, DecoderFailed
+from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed
 from tenuto.features.renditions.ffmpeg import to_aac
 from tenuto.features.renditions.renderers import Renderers
 from tenuto.features.renditions.renditions import (

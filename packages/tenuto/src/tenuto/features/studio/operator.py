@@ -17,7 +17,7 @@ from tenuto.features.evidence.evidence import Evidence
 from tenuto.features.evidence.examination import examine
 from tenuto.features.studio import invitations, sessions
 from tenuto.features.studio import people_operations as people
-from tenuto.features.studio.keys import MAX_MODELS, seconds, unknown_models
+from tenuto.features.studio.api_keys import MAX_MODELS, seconds, unknown_models
 from tenuto.features.studio.rows import PersonRow
 from tenuto.features.studio.sessions import Person
 from tenuto.features.studio.studio import OrNull, Strings, Studio, operator_of, read_object

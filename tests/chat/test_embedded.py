@@ -9,7 +9,7 @@ import pytest
 from tenuto.config import Settings
 from tenuto.errors import ModelUnavailable
 from tenuto.features.chat.answers import Piece
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.embedded import EmbeddedChat
 from tenuto.features.chat.messages import Message
 from tenuto.host.child_host import ChildHost

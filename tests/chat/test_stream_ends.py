@@ -19,7 +19,7 @@ from tenuto.errors import AnswerCutOff, ModelUnavailable
 from tenuto.features.chat import embeddings, gathered, runs
 from tenuto.features.chat import upstream as upstream_module
 from tenuto.features.chat.answers import FRAME_TOKENS, Piece, tokens_of
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.chats import Chats
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.gathered import engines

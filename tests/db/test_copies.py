@@ -18,8 +18,8 @@ from servers.proxy import Proxy
 from tenuto.config import Settings
 from tenuto.db import generation_row as store
 from tenuto.db.connection_errors import describe
-from tenuto.db.copies import look
 from tenuto.db.database import Database, Transaction
+from tenuto.db.failover import look
 from tenuto.db.generation import Copy
 from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
@@ -27,7 +27,7 @@ from tenuto.db.servers import Open, Servers
 from tenuto.errors import Unavailable
 from tenuto.features.copies.verified import unverified
 from tenuto.file.directory import DirectoryBlobs
-from tenuto.process.copies import begin, exchange, open_compared
+from tenuto.process.newest_copy import begin, exchange, open_compared
 
 OURS = "select count(*) from pg_stat_activity where application_name like 'tenuto%'"
 

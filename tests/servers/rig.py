@@ -28,8 +28,8 @@ from tenuto.worker.core_duties import EngineDuties, core_duties
 from tenuto.worker.duties import Turn, Upkeep, of_features
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement, Heartbeat
-from tenuto.worker.keeping import keeping
 from tenuto.worker.locks import LifeLock
+from tenuto.worker.result_keeping import keeping
 from tenuto.worker.watch import Watch
 
 T = TypeVar("T")

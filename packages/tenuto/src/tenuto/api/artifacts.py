@@ -9,7 +9,7 @@ from typing import Any
 from tenuto import failpoints
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers, json_answer, json_list
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_answer
 from tenuto.api.query import read_query, text

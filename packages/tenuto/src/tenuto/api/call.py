@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from tenuto.account import operations as accounts
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer
-from tenuto.api.body import ClientGone, read_body, stream_body
+from tenuto.api.body_bytes import ClientGone, read_body, stream_body
 from tenuto.api.errors import cause_of_503, error_answer, stated, status_of
 from tenuto.api.limits import FairThreads
 from tenuto.api.service import Service

@@ -5,7 +5,7 @@ from functools import partial
 
 from tenuto import failpoints, strict_json
 from tenuto.account.caller import Caller
-from tenuto.api import query, request_body, retry_after
+from tenuto.api import json_body, query, retry_after
 from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
@@ -36,12 +36,12 @@ PAGE: Mapping[str, query.Rule] = {"after": query.cursor("job"), "limit": query.l
 async def create(call: Call) -> Answer:
     """POST /v1/jobs: 202 when the job is durable. Checks run in the order of these lines."""
     caller = await call.authenticate()
-    body, value = await request_body.read_json(call, call.service.settings.job_body_kib << 10)
+    body, value = await json_body.read_json(call, call.service.settings.job_body_kib << 10)
     request = Request(
         caller=caller,
         idempotency_key=_idempotency_key(call),
         body=body.decode(),
-        body_sha256=await request_body.beside_large(call, body, partial(strict_json.body_sha256, value)),
+        body_sha256=await json_body.beside_large(call, body, partial(strict_json.body_sha256, value)),
         value=value,
         origin=call.origin(),
     )
@@ -165,7 +165,7 @@ def _operation(operation: Operation, status: int = 200) -> Answer:
 
 def _idempotency_key(call: Call) -> str:
     values = call.header_values(b"idempotency-key")
-    if len(values) != 1 or request_body.IDEMPOTENCY_KEY.match(values[0]) is None:
+    if len(values) != 1 or json_body.IDEMPOTENCY_KEY.match(values[0]) is None:
         message = (
             "the header is required once: 1 to 255 printable ASCII characters, new for each new piece of work"
         )

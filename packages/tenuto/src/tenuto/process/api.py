@@ -25,8 +25,8 @@ from tenuto.kind import operations as workers
 from tenuto.kind import rules as catalog
 from tenuto.kind.presence import AWAY_S, OBSERVE_S, Presence
 from tenuto.process import local_services
-from tenuto.process.copies import begin
 from tenuto.process.data_opening import MIGRATIONS_PATIENCE_S, is_first_run, open_records
+from tenuto.process.newest_copy import begin
 from tenuto.process.runtime import (
     CLOSE_S,
     Say,

@@ -16,8 +16,8 @@ from tenuto.db.migrations import later, migrate, pending, shipped, wait_for_migr
 from tenuto.errors import OperatorError, Unavailable
 from tenuto.file.blob import BlobStore
 from tenuto.file.blob_store_opening import open_store
-from tenuto.process.copies import Waiting, open_compared
 from tenuto.process.local_services import live_services
+from tenuto.process.newest_copy import Waiting, open_compared
 from tenuto.process.runtime import log
 
 MIGRATIONS_PATIENCE_S = 300.0

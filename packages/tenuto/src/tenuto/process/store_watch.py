@@ -12,15 +12,15 @@ from functools import partial
 
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
-from tenuto.db.copies import Look
 from tenuto.db.database import Database
+from tenuto.db.failover import Look
 from tenuto.errors import OperatorError, StorageFailed, StoreUnreachable, Unavailable
 from tenuto.file import pairing
 from tenuto.file.apart import Apart
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Ids
-from tenuto.process.copies import exchange
 from tenuto.process.data_opening import open_blobs
+from tenuto.process.newest_copy import exchange
 from tenuto.process.runtime import clock, log
 
 LOOK_S = 2.5

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tenuto.db.database import Database
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StoreUnreachable
-from tenuto.features.audit.audit import SWEPT_WITHIN_MS
+from tenuto.features.audit.all_checks import SWEPT_WITHIN_MS
 from tenuto.features.audit.check import Finding
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BLOCK_BYTES, BlobRecord, BlobStore

@@ -32,7 +32,7 @@ from tenuto.features.chat.answers import (
     most_used,
     most_used_by_inputs,
 )
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.embedded import EmbeddedChat, EmbeddedVectors
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.meter import Meter

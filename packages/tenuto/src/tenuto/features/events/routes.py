@@ -13,7 +13,7 @@ import msgspec
 from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_list
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call, Routes
 from tenuto.config import Settings
 from tenuto.db.database import Transaction

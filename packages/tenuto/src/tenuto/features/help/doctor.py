@@ -148,7 +148,7 @@ def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
 def _records(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.db.connection_errors import describe, remedy
     from tenuto.db.integrity import has_amcheck
-    from tenuto.features.audit.audit import database_damage, report
+    from tenuto.features.audit.all_checks import database_damage, report
     from tenuto.features.copies.verified import unverified
     from tenuto.process.data_opening import is_first_run, open_as_it_is
 
@@ -204,8 +204,8 @@ def _stranger(settings: "Settings", database: "Database") -> str | None:
 def _lacking_migrations(settings: "Settings") -> list[str]:
     """The migrations that must be applied before anything can serve; no table and no file is created."""
     from tenuto.db.migrations import pending, shipped
-    from tenuto.process.copies import open_compared
     from tenuto.process.data_opening import refuse_unfinished
+    from tenuto.process.newest_copy import open_compared
 
     refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")

@@ -32,7 +32,7 @@ from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.duties import Duty, Turn
 from tenuto.worker.engine_calls import EngineCalls
-from tenuto.worker.keeping import keeping
+from tenuto.worker.result_keeping import keeping
 from tenuto.worker.watch import Watch
 
 RESCUED = "rescued"

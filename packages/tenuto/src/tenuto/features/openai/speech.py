@@ -16,13 +16,14 @@ import msgspec
 from tenuto.account.caller import Caller
 from tenuto.api.answers import REPLAYED, Answer, Headers
 from tenuto.api.artifacts import send_content
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
-from tenuto.api.request_body import read_json
+from tenuto.api.json_body import read_json
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError, Unavailable
-from tenuto.features.openai.jobs import (
+from tenuto.features.openai.names import model_for, voice_named
+from tenuto.features.openai.request_jobs import (
     Submitted,
     ignored_header,
     in_their_words,
@@ -35,7 +36,6 @@ from tenuto.features.openai.jobs import (
     wait_end,
     waiting,
 )
-from tenuto.features.openai.names import model_for, voice_named
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.openai.streams import LOOK_S, NothingSent, SoundStream, StreamBroken
 from tenuto.features.renditions.renditions import WAV, AudioForm

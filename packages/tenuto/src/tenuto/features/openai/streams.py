@@ -14,13 +14,13 @@ from msgspec import Struct, field
 
 from tenuto import failpoints
 from tenuto.account.caller import Caller
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.jobs import changed
 from tenuto.db.database import Transaction
 from tenuto.errors import TenutoError
 from tenuto.features.openai.idempotency_keys import has_left
-from tenuto.features.openai.jobs import Submitted, wait_end
+from tenuto.features.openai.request_jobs import Submitted, wait_end
 from tenuto.features.renditions.renderers import Renderers
 from tenuto.features.renditions.renditions import AudioForm, NotRenderable, SoundWriter, read_sound
 from tenuto.features.renditions.routes import PIECE_BYTES

@@ -15,7 +15,7 @@ import msgspec
 from tenuto import failpoints
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
 from tenuto.api.jobs import changed
@@ -23,7 +23,9 @@ from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, Unavailable
 from tenuto.features.openai import spoken
 from tenuto.features.openai.idempotency_keys import has_left
-from tenuto.features.openai.jobs import (
+from tenuto.features.openai.names import model_for
+from tenuto.features.openai.recordings import FILE, receive, scratch_file, submit_recording
+from tenuto.features.openai.request_jobs import (
     Submitted,
     ignored_header,
     in_their_words,
@@ -34,8 +36,6 @@ from tenuto.features.openai.jobs import (
     wait_end,
     waiting,
 )
-from tenuto.features.openai.names import model_for
-from tenuto.features.openai.recordings import FILE, receive, scratch_file, submit_recording
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.recognition import live_text
 from tenuto.features.recognition.live_text import LiveText

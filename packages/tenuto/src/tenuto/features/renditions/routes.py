@@ -11,7 +11,7 @@ from tenuto import failpoints
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.artifacts import send_content, send_spans
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call, Routes
 from tenuto.api.query import choice, read_query
 from tenuto.config import Settings

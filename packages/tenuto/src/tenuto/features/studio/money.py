@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_list
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable

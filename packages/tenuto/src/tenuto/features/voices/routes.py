@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.account.caller import Caller
-from tenuto.api import query, request_body
+from tenuto.api import json_body, query
 from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.artifacts import commit_erasure, send_content
-from tenuto.api.body import refuse_declared_length
+from tenuto.api.body_bytes import refuse_declared_length
 from tenuto.api.call import SMALL_BODY_BYTES, Call, Routes
 from tenuto.api.uploads import check_quota
 from tenuto.config import Settings
@@ -64,7 +64,7 @@ async def create(call: Call) -> Answer:
     """POST /v1/voices: 201 when the recording is durable. Checks run in the order of these lines."""
     caller = await call.authenticate()
     require_synthesis(call, caller)
-    if request_body.media_type(call) != b"audio/wav":
+    if json_body.media_type(call) != b"audio/wav":
         raise UnsupportedMediaType("voice must be audio/wav")
     upload = _read_headers(call, caller)
     refuse_declared_length(call.scope["headers"], rules.MAX_RECORDING_BYTES)
@@ -163,8 +163,8 @@ def require_synthesis(call: Call, caller: Caller) -> None:
 def _read_headers(call: Call, caller: Caller) -> _Upload:
     faults: list[Fault] = []
     name = _name(call, faults)
-    sha256 = request_body.content_sha256(call, faults)
-    key = request_body.idempotency_key(call, faults)
+    sha256 = json_body.content_sha256(call, faults)
+    key = json_body.idempotency_key(call, faults)
     if faults:
         raise InvalidRequest(faults)
     digest = request_sha256("voice", name, sha256)
@@ -177,7 +177,7 @@ def _name(call: Call, faults: list[Fault]) -> str:
         message = f"the header is required once: 1 to {rules.MAX_NAME_CHARACTERS} characters, percent-encoded"
         faults.append(Fault(NAME_HEADER, "invalid_name" if values else "required", message))
         return ""
-    name = request_body.decode_name(values[0])
+    name = json_body.decode_name(values[0])
     if name is None:
         faults.append(Fault(NAME_HEADER, "invalid_name", "is not UTF-8; percent-encode it as UTF-8"))
         return ""
@@ -187,7 +187,7 @@ def _name(call: Call, faults: list[Fault]) -> str:
 
 
 async def _read_json(call: Call) -> Any:
-    return (await request_body.read_json(call, SMALL_BODY_BYTES))[1]
+    return (await json_body.read_json(call, SMALL_BODY_BYTES))[1]
 
 
 async def _beside(call: Call, work: Any) -> Any:

@@ -14,7 +14,7 @@ from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call, Routes
-from tenuto.api.request_body import require_json
+from tenuto.api.json_body import require_json
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async

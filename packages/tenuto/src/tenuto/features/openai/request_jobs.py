@@ -16,7 +16,7 @@ from msgspec import Struct
 from tenuto import failpoints, strict_json
 from tenuto.account.caller import Caller
 from tenuto.api.answers import REPLAYED, Answer, Headers
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body
 from tenuto.api.jobs import changed

@@ -4,7 +4,7 @@ Read only, and page by page, so that its memory use does not grow with the recor
 no finding at any moment, even under load: each statement sees one moment, and what it compares changes in one
 transaction. So every few pages get a snapshot of their own, and none is held for long: until it ends,
 PostgreSQL keeps every old version of a slot, and SQLite's write-ahead log grows. An audit may stop anywhere
-and continue from there later. `audit.deep` reads the bytes.
+and continue from there later. `deep` reads the bytes.
 """
 
 from collections import Counter
@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from tenuto.db import integrity
 from tenuto.db.database import Database, Row, Transaction
-from tenuto.features.audit import contents, jobs
+from tenuto.features.audit import content_checks, job_checks
 from tenuto.features.audit.check import ALL_AT_ONCE, Check, Finding
 from tenuto.file.operations import ORPHAN_AGE_MS
 from tenuto.ids import encode
 
-CHECKS: tuple[Check, ...] = (*jobs.CHECKS, *contents.CHECKS)
+CHECKS: tuple[Check, ...] = (*job_checks.CHECKS, *content_checks.CHECKS)
 DATABASE_DAMAGED = "database_damaged"
 """The name of the check made by `database_damage`."""
 
@@ -194,8 +194,8 @@ class _Auditor:
                 after=after,
                 last=last,
                 before=self._before,
-                paths=jobs.PATHS,
-                states=jobs.STATES,
+                paths=job_checks.PATHS,
+                states=job_checks.STATES,
                 limit=left,
             )
             self._listed[check.name] += len(rows)

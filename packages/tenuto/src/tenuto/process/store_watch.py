@@ -13,7 +13,7 @@ from functools import partial
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db.database import Database
-from tenuto.db.failover import Look
+from tenuto.db.failover import FailoverWatch
 from tenuto.errors import OperatorError, StorageFailed, StoreUnreachable, Unavailable
 from tenuto.file import pairing
 from tenuto.file.apart import Apart
@@ -65,7 +65,7 @@ class StoreWatch:
         """
         self._settings, self._database, self._blobs = settings, database, blobs
         self._ends = ends or os.getpid()
-        self._copies = Look(database)
+        self._failover = FailoverWatch(database)
         self._is_compared = False
         self._is_lost = False
         self._stopping = threading.Event()
@@ -87,11 +87,11 @@ class StoreWatch:
     def start(self) -> None:
         """Watch until `stop`."""
         self._thread.start()
-        self._copies.start()
+        self._failover.start()
 
     def stop(self) -> None:
         self._stopping.set()
-        self._copies.stop()
+        self._failover.stop()
 
     def _run(self) -> None:
         looks = 0

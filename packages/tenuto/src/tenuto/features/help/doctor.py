@@ -149,7 +149,7 @@ def _records(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.db.connection_errors import describe, remedy
     from tenuto.db.integrity import has_amcheck
     from tenuto.features.audit.all_checks import database_damage, report
-    from tenuto.features.copies.verified import unverified
+    from tenuto.features.help.unverified_server import unverified
     from tenuto.process.data_opening import is_first_run, open_as_it_is
 
     try:

@@ -22,7 +22,7 @@ def add(parser: Parser, name: str) -> None:
 def _accept(options: argparse.Namespace, console: Console) -> int:
     """Accept the one server that answers. Running processes leave any other within seconds."""
     from tenuto.db.database_opening import open_database
-    from tenuto.features.copies.accept import accept
+    from tenuto.features.failover.accept import accept
     from tenuto.process.data_opening import database_unreachable
 
     settings = location_of(options).settings()

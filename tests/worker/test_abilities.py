@@ -21,7 +21,7 @@ from tenuto.host.child_host import ChildHost
 from tenuto.host.host import HostNotReady
 from tenuto.kind import operations as catalog
 from tenuto.kind.rules import MAX_START_FAILURES, models
-from tenuto.worker.abilities import look
+from tenuto.worker.abilities import abilities_of
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Worker
 
@@ -46,7 +46,7 @@ def engines(rig: Rig, names: list[str], *, limit_mib: int = 0, expected_mib: int
 def reasons(settings: Settings) -> dict[str, str | None]:
     """What a worker with these settings says of each model."""
     offered = {name: model for name, model in models(settings).items() if model.interface == "jobs"}
-    return {ability.model: ability.reason for ability in look(settings, offered, list(offered))}
+    return {ability.model: ability.reason for ability in abilities_of(settings, offered, list(offered))}
 
 
 def test_a_worker_says_what_it_can_run_and_why_not(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_worker_leaves_what_it_cannot_run_to_others(world: World, rig: Rig) ->
     caller = world.caller()
     waits = world.submit(caller, "first", model=METERED).job_id
     runs = world.submit(caller, "second", model=SPEECH).job_id
-    worker = Worker(context, look(settings, context.models, [METERED, SPEECH]))
+    worker = Worker(context, abilities_of(settings, context.models, [METERED, SPEECH]))
     worker.start()
     try:
         ended = eventually(lambda: world.state(runs) == "succeeded", 60)

@@ -248,10 +248,10 @@ def test_a_worker_that_stood_still_blames_no_engine(world: World, rig: Rig) -> N
     watched.run_begins()
     long_ago = time.monotonic() - 2 * rig.context.settings.engine_silence_s
     watched.heard_at = heartbeat._listened_at = long_ago
-    heartbeat._look_for_silence([watched])
+    heartbeat._check_silence([watched])
     stood_still = watched.stop.is_set()
     watched.heard_at = long_ago
-    heartbeat._look_for_silence([watched])
+    heartbeat._check_silence([watched])
 
     assert (False, True) == (stood_still, watched.stop.is_set())
 

@@ -56,7 +56,7 @@ async def create(call: Call) -> Answer:
     upload = _head(call, caller)
     refuse_declared_length(call.scope["headers"], MAX_INPUT_BYTES)
     with call.service.uploads.slot(caller.account_id):
-        first = await call.service.database.read_async(lambda tx: _look(tx, call, upload))
+        first = await call.service.database.read_async(lambda tx: _find_first(tx, call, upload))
         body = call.stream_body(MAX_INPUT_BYTES)
         if first is not None:
             # A replay: its bytes are read only so that the client can send them, and discarded.
@@ -97,7 +97,7 @@ def _has_controls(name: str) -> bool:
     return any(category(mark) in ("Cc", "Cs") for mark in name)
 
 
-def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
+def _find_first(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
     """The record that this upload made before; if there is none, the quota must allow it. Erased."""
     account_id = upload.caller.account_id
     if upload.idempotency_key is not None:

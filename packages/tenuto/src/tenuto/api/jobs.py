@@ -65,11 +65,11 @@ async def show(call: Call) -> Answer:
     if cached is not None:
         return Answer(200, cached)
 
-    def look(tx: Transaction) -> tuple[int, Operation]:
+    def find(tx: Transaction) -> tuple[int, Operation]:
         # Sequence first, so that a change between the two reads is noticed.
         return read.sequence(tx, job_id) if wait_s else 0, read.for_caller(tx, caller, job_id)
 
-    sequence, operation = await call.service.database.read_async(look)
+    sequence, operation = await call.service.database.read_async(find)
     was_held = False
     if wait_s and not operation.is_final():
         operation, was_held = await changed(call, operation, sequence, wait_s)
@@ -84,7 +84,7 @@ async def show(call: Call) -> Answer:
 async def index(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
-    def look(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
         filters = query.read_query(call, {**FILTERS, **PAGE})
         return read.list_jobs(
             tx,
@@ -96,16 +96,16 @@ async def index(call: Call) -> Answer:
             limit=query.limit_of(filters),
         )
 
-    return json_list(*await call.read(look))
+    return json_list(*await call.read(find))
 
 
 async def request(call: Call) -> Answer:
     """GET /v1/jobs/{id}/request: the accepted body, as it arrived."""
 
-    def look(tx: Transaction, who: Caller) -> str:
+    def find(tx: Transaction, who: Caller) -> str:
         return read.request_body(tx, who, call.path_id("job_id", "job"))
 
-    return Answer(200, (await call.read(look)).encode())
+    return Answer(200, (await call.read(find)).encode())
 
 
 async def cancel(call: Call) -> Answer:

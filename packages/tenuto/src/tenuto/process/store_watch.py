@@ -23,7 +23,7 @@ from tenuto.process.data_opening import open_blobs
 from tenuto.process.newest_copy import exchange
 from tenuto.process.runtime import clock, log
 
-LOOK_S = 2.5
+CHECK_S = 2.5
 AWAIT_S = 0.5
 """The pause between tries at the start while the store does not answer."""
 CLOCKS_MS = 600_000
@@ -94,17 +94,17 @@ class StoreWatch:
         self._failover.stop()
 
     def _run(self) -> None:
-        looks = 0
+        checks = 0
         self._exchange()
-        while not self._stopping.wait(LOOK_S):
-            self._look()
-            looks += 1
-            if looks % round(COMPARE_S / LOOK_S) == 0:
+        while not self._stopping.wait(CHECK_S):
+            self._check_place()
+            checks += 1
+            if checks % round(COMPARE_S / CHECK_S) == 0:
                 self._exchange()
                 if not self._is_compared:
                     self._compare_late()
 
-    def _look(self) -> None:
+    def _check_place(self) -> None:
         try:
             self._database.check_location()
             self._blobs.check_location()

@@ -22,7 +22,7 @@ from tenuto.process.runtime import (
     observe,
 )
 from tenuto.process.store_watch import StoreWatch, open_beside
-from tenuto.worker.abilities import Ability, look
+from tenuto.worker.abilities import Ability, abilities_of
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.duties import of_features
 from tenuto.worker.supervisor import Worker
@@ -84,7 +84,7 @@ def _abilities(
     unknown = [name for name in models or () if name not in offered]
     if unknown:
         raise OperatorError(f"there is no model {', '.join(unknown)}; there are {', '.join(offered)}")
-    abilities = look(settings, offered, list(offered) if models is None else models)
+    abilities = abilities_of(settings, offered, list(offered) if models is None else models)
     for ability in abilities:
         if ability.reason is not None:
             log().warning("model.not_offered", model=ability.model, reason=ability.reason)

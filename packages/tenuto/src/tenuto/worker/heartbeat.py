@@ -168,8 +168,8 @@ class Heartbeat:
                 if due is active:
                     beat_at = now + interval_s
             elif active:
-                self._look_for_cancels(active)
-            self._look_for_silence(active)
+                self._check_cancels(active)
+            self._check_silence(active)
             self._wait(min(0.2, interval_s) if active else min(1.0, interval_s))
 
     def _wait(self, seconds: float) -> None:
@@ -214,7 +214,7 @@ class Heartbeat:
             elif is_cancelled:
                 self._cancel(watched)
 
-    def _look_for_cancels(self, active: list[Watched]) -> None:
+    def _check_cancels(self, active: list[Watched]) -> None:
         try:
             wanted = self._context.database.read(
                 lambda tx: queue.cancel_requests(tx, self._context.worker_id)
@@ -228,7 +228,7 @@ class Heartbeat:
             if watched.attempt_id in wanted:
                 self._cancel(watched)
 
-    def _look_for_silence(self, active: list[Watched]) -> None:
+    def _check_silence(self, active: list[Watched]) -> None:
         """Stop attempts whose engine runs and has given no sign of life for too long while we were listening.
 
         A process that stood still, as when its machine slept, could not hear one.

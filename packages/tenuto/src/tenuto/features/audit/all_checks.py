@@ -95,7 +95,7 @@ def audit(tx: Transaction, *, now_ms: int | None = None) -> list[Finding]:
     auditor = _Auditor(now_ms, list(_PAGE_KEYS), None)
     position: Position | None = auditor.first
     while position is not None:
-        position = auditor.look(tx, position)
+        position = auditor.check(tx, position)
     return auditor.findings
 
 
@@ -117,7 +117,7 @@ def report(
     # A later version may have a table that this one does not know.
     position: Position | None = start if start and start.table in auditor.tables else auditor.first
     while position is not None and rest():
-        position = database.snapshot(lambda tx, at=position: auditor.look(tx, at))  # type: ignore[misc]
+        position = database.snapshot(lambda tx, at=position: auditor.check(tx, at))  # type: ignore[misc]
     return Report(auditor.findings, auditor.rows, position)
 
 
@@ -148,16 +148,16 @@ class _Auditor:
         self._listed: Counter[str] = Counter()
         self.rows: dict[str, int] = {}
 
-    def look(self, tx: Transaction, position: Position) -> Position | None:
+    def check(self, tx: Transaction, position: Position) -> Position | None:
         """Check a few pages. Returns where to continue; None: that was all."""
         following: Position | None = position
         for _ in range(PAGES_AT_ONCE):
             if following is None:
                 break
-            following = self._look_at_page(tx, following)
+            following = self._check_page(tx, following)
         return following
 
-    def _look_at_page(self, tx: Transaction, at: Position) -> Position | None:
+    def _check_page(self, tx: Transaction, at: Position) -> Position | None:
         """Check the page after a key, which has about `PAGE_ROWS` rows."""
         if at.table == ALL_AT_ONCE:
             self._check(tx, at.table, "", "")

@@ -95,13 +95,13 @@ class LocalService:
         from tenuto.account import operations
         from tenuto.process.runtime import clock
 
-        def look(tx: "Transaction") -> str:
+        def find(tx: "Transaction") -> str:
             account_id = operations.authenticate(tx, key, now_ms=clock()).account_id
             return operations.find_account(tx, account_id).name
 
         try:
             with self._records() as (_, database):
-                name = database.read(look)
+                name = database.read(find)
         except TenutoError:
             return None
         return f"tenuto admin accounts credit {shlex.quote(name)} 10 --data {shlex.quote(self.folder)}"

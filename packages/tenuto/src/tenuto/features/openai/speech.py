@@ -37,7 +37,7 @@ from tenuto.features.openai.request_jobs import (
     waiting,
 )
 from tenuto.features.openai.requests import OpenRequests
-from tenuto.features.openai.streams import LOOK_S, NothingSent, SoundStream, StreamBroken
+from tenuto.features.openai.streams import CHECK_S, NothingSent, SoundStream, StreamBroken
 from tenuto.features.renditions.renditions import WAV, AudioForm
 from tenuto.features.renditions.routes import FORMS, check_form, rendition, send_rendition
 from tenuto.features.voices import operations as voices
@@ -350,7 +350,7 @@ async def _pieces(call: Call, form: AudioForm, submitted: Submitted, end: float)
             raise Unavailable(_CUT) from error
     ending = asyncio.ensure_future(wait(call, submitted, end))
     try:
-        while not (await asyncio.wait([ending], timeout=LOOK_S))[0]:
+        while not (await asyncio.wait([ending], timeout=CHECK_S))[0]:
             yield b""
         operations = ending.result()
     finally:

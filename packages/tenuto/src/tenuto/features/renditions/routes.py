@@ -54,13 +54,13 @@ async def show(call: Call) -> Answer | None:
     """GET /v1/artifacts/{id}/rendition: 200 with the whole; 400: the artifact has no such form."""
     name = ""
 
-    def look(tx: Transaction, who: Caller) -> Opened:
+    def find(tx: Transaction, who: Caller) -> Opened:
         nonlocal name
         name = read_query(call, _SHOW).get("form", "mp3")
         artifact_id = call.path_id("artifact_id", "artifact")
         return artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
 
-    opened = await call.read(look)
+    opened = await call.read(find)
     forms = _FORMS.get(opened.media_type, {})
     if (form := forms.get(name)) is None:
         of = ", ".join(forms) or "no other"

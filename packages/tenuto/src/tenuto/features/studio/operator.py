@@ -197,12 +197,12 @@ async def queue(studio: Studio, call: Call) -> Answer:
     await operator_of(studio, call)
     names = list(kinds())
 
-    def look(tx: Transaction) -> dict[str, Any]:
+    def find(tx: Transaction) -> dict[str, Any]:
         oldest = lanes.oldest_queued_at(tx, names)
         slots = {lane: lanes.slots(tx, lane) for lane in names}
         return {**lanes.depths(tx, names), "slots": slots, "oldest_queued_at": seconds(oldest)}
 
-    return json_answer(200, await call.service.database.read_async(look))
+    return json_answer(200, await call.service.database.read_async(find))
 
 
 async def workers(studio: Studio, call: Call) -> Answer:
@@ -210,7 +210,7 @@ async def workers(studio: Studio, call: Call) -> Answer:
     await operator_of(studio, call)
     now_ms = call.service.clock()
 
-    def look(tx: Transaction) -> list[dict[str, Any]]:
+    def find(tx: Transaction) -> list[dict[str, Any]]:
         return [
             {
                 "id": worker.id,
@@ -231,7 +231,7 @@ async def workers(studio: Studio, call: Call) -> Answer:
             for worker in catalog.workers(tx)
         ]
 
-    return json_list(await call.service.database.read_async(look))
+    return json_list(await call.service.database.read_async(find))
 
 
 def engine_state(offer: OfferRow) -> dict[str, Any]:

@@ -51,13 +51,13 @@ class _Upload(Struct, frozen=True):
 async def index(call: Call) -> Answer:
     """GET /v1/voices: those for everybody and the account's own, ordered by id."""
 
-    def look(tx: Transaction, who: Caller) -> tuple[list[Voice], str | None]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[Voice], str | None]:
         require_synthesis(call, who)
         filters = query.read_query(call, _LIST)
         limit = int(filters.get("limit", DEFAULT_LIMIT))
         return voices.list_voices(tx, account_id=who.account_id, after=filters.get("after"), limit=limit)
 
-    return json_list(*await call.read(look))
+    return json_list(*await call.read(find))
 
 
 async def create(call: Call) -> Answer:
@@ -69,29 +69,29 @@ async def create(call: Call) -> Answer:
     upload = _read_headers(call, caller)
     refuse_declared_length(call.scope["headers"], rules.MAX_RECORDING_BYTES)
     with call.service.uploads.slot(caller.account_id):
-        first = await call.service.database.read_async(lambda tx: _look(tx, call, caller, upload))
+        first = await call.service.database.read_async(lambda tx: _find_first(tx, call, caller, upload))
         return await _admit(call, caller, upload, first)
 
 
 async def show(call: Call) -> Answer:
     """GET /v1/voices/{id}."""
 
-    def look(tx: Transaction, who: Caller) -> Voice:
+    def find(tx: Transaction, who: Caller) -> Voice:
         require_synthesis(call, who)
         return voices.get(tx, account_id=who.account_id, voice_id=call.path_id("voice_id", "voice"))
 
-    return json_answer(200, await call.read(look))
+    return json_answer(200, await call.read(find))
 
 
 async def content(call: Call) -> Answer | None:
     """GET /v1/voices/{id}/content: the recording, sent like an artifact."""
 
-    def look(tx: Transaction, who: Caller) -> Opened:
+    def find(tx: Transaction, who: Caller) -> Opened:
         require_synthesis(call, who)
         voice_id = call.path_id("voice_id", "voice")
         return voices.open_recording(tx, account_id=who.account_id, voice_id=voice_id)
 
-    return await send_content(call, await call.read(look))
+    return await send_content(call, await call.read(find))
 
 
 async def rename(call: Call) -> Answer:
@@ -143,11 +143,11 @@ async def prefer(call: Call) -> Answer:
 async def preferences(call: Call) -> Answer:
     """GET /v1/voice-preference: the choices of all content accounts, and the default."""
 
-    def look(tx: Transaction, who: Caller) -> Any:
+    def find(tx: Transaction, who: Caller) -> Any:
         require_synthesis(call, who)
         return voices.preferences(tx, account_id=who.account_id)
 
-    saved, default = await call.read(look)
+    saved, default = await call.read(find)
     return json_list(saved, default=default)
 
 
@@ -195,7 +195,7 @@ async def _beside(call: Call, work: Any) -> Any:
     return await asyncio.get_running_loop().run_in_executor(call.service.uploads.threads, work)
 
 
-def _look(tx: Transaction, call: Call, caller: Caller, upload: _Upload) -> Voice | None:
+def _find_first(tx: Transaction, call: Call, caller: Caller, upload: _Upload) -> Voice | None:
     """The voice that this upload made before; if there is none, the quota must allow it."""
     if upload.key is not None:
         first = voices.find_upload(tx, account_id=caller.account_id, key=upload.key)

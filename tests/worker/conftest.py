@@ -32,7 +32,7 @@ def rig(world: World, tmp_path: Path) -> Iterator[Rig]:
 @pytest.fixture
 def engines(rig: Rig) -> Iterator[Engines]:
     """The fake engines in their processes."""
-    made = Engines(rig.context, [SPEECH, METERED], rig.bell)
+    made = Engines(rig.context, [SPEECH, METERED], rig.work_condition)
     yield made
     made.close()
 

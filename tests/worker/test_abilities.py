@@ -36,7 +36,7 @@ def engines(rig: Rig, names: list[str], *, limit_mib: int = 0, expected_mib: int
         for name, model in rig.context.models.items()
     }
     settings = replace(rig.context.settings, engine_memory_mib=limit_mib)
-    engines = Engines(replace(rig.context, models=made, settings=settings), names, rig.bell)
+    engines = Engines(replace(rig.context, models=made, settings=settings), names, rig.work_condition)
     try:
         yield engines
     finally:
@@ -116,9 +116,9 @@ def test_what_runs_is_not_unloaded_and_the_rest_is_not_claimed(world: World, rig
         with pytest.raises(HostNotReady):
             both.ready(IMAGE)
         assert both.host(SPEECH).alive
-        rung = rig.bell.rung("speech")
+        announced = rig.work_condition.count("speech")
         both.end(SPEECH)
-        assert rung < rig.bell.rung("speech")
+        assert announced < rig.work_condition.count("speech")
         assert frozenset({SPEECH, IMAGE}) == both.offered()
 
 
@@ -150,7 +150,7 @@ def test_a_busy_engine_that_takes_less_again_is_offered_again(
 
     def offered(both: Engines, resident_mib: int) -> tuple[bool, int, str | None]:
         monkeypatch.setattr(ChildHost, "resident_bytes", lambda _: resident_mib << 20)
-        both.weigh()
+        both.measure()
         rows = rig.database.read(lambda tx: catalog.worker_models(tx, "worker_us"))
         [told] = [(row.start_failures, row.reason) for row in rows if row.model == SPEECH]
         return SPEECH in both.offered(), *told
@@ -172,10 +172,10 @@ def test_an_engine_that_takes_more_than_all_may_is_not_offered_again(world: Worl
     with engines(rig, [SPEECH, IMAGE], limit_mib=5) as both:
         both.begin(SPEECH)
         both.ready(SPEECH)
-        assert {SPEECH} == both.weigh().keys()
+        assert {SPEECH} == both.measure().keys()
         both.end(SPEECH)
 
-        assert {} == both.weigh()
+        assert {} == both.measure()
         assert (None, frozenset({IMAGE})) == (both.host(SPEECH).pid, both.offered())
         told = {
             row.model: (row.start_failures, row.reason)

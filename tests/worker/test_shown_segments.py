@@ -25,7 +25,9 @@ SOUND = pcm16_wav(bytes(480), 24_000, 1)
 
 def calls_of(rig: Rig, claim: Claim) -> EngineCalls:
     watched = rig.heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
-    return EngineCalls(rig.context, Engines(rig.context, [], rig.bell), claim, watched, lambda: None)
+    return EngineCalls(
+        rig.context, Engines(rig.context, [], rig.work_condition), claim, watched, lambda: None
+    )
 
 
 def preview(rig: Rig, claim: Claim) -> Preview:

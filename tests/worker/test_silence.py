@@ -55,7 +55,7 @@ def grow_old(rig: Rig) -> None:
 
 @contextmanager
 def engines_of(rig: Rig, before: Callable[[str], None]) -> Iterator[Engines]:
-    engines = Engines(rig.context, [SPEECH], rig.bell, lambda spec: Told(spec, before))
+    engines = Engines(rig.context, [SPEECH], rig.work_condition, lambda spec: Told(spec, before))
     try:
         yield engines
     finally:

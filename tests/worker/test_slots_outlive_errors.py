@@ -48,12 +48,12 @@ def test_a_slot_runs_what_it_claimed_although_no_thread_can_be_started(
     # Another process accepted it: this one has sent no notice yet.
     monkeypatch.setattr(world.database._notices, "_sending", None)  # type: ignore[attr-defined]
     refused = lacking(monkeypatch, "postgres-notify")
-    slot = Slot(rig.context, LANE, engines, rig.heartbeat, rig.bell, arm=lambda: None)
+    slot = Slot(rig.context, LANE, engines, rig.heartbeat, rig.work_condition, arm=lambda: None)
     slot.start()
     succeeded = eventually(lambda: world.state(job_id) == "succeeded")
     dead = slot.is_dead()
     slot.stop()
-    rig.bell.ring()
+    rig.work_condition.announce()
 
     assert slot.join(HANG_S)
     assert ["postgres-notify"] == refused

@@ -311,7 +311,9 @@ class World:
     def findings(self) -> list[str]:
         """What the audit finds, where the feature is there."""
         audit = features().get("audit")
-        return [] if audit is None else [each.summary() for each in self.read(audit.part(".audit:audit"))]
+        return (
+            [] if audit is None else [each.summary() for each in self.read(audit.part(".all_checks:audit"))]
+        )
 
 
 def wait_until_somebody_waits(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Lock files that outlive no process, a condition that forgets nothing, a heartbeat in a thread of its own."""
+"""Lock files that outlive no process, a condition that forgets nothing, a heartbeat in its own thread."""
 
 import subprocess
 import sys
@@ -83,7 +83,7 @@ def test_a_machine_is_a_host_and_a_folder(tmp_path: Path) -> None:
 
 
 def test_a_condition_remembers_for_who_was_about_to_wait() -> None:
-    """An announcement between looking for work and waiting is not lost; without one the wait ends by itself."""
+    """Work announced between the check and the wait is not lost; without any, the wait ends by itself."""
     condition = WorkCondition(["speech"])
     since = condition.count("speech")
 

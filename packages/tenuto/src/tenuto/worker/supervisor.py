@@ -193,7 +193,7 @@ class Worker:
         return all(slot.join(max(0.0, until - time.monotonic())) for slot in self._slots)
 
     def _listen(self) -> None:
-        """Wake slots where work is announced, and where a check each second, one for all of them, finds it."""
+        """Wake slots where work is announced, or where a check each second, one for all of them, finds it."""
         poll_at = 0.0
         while not self._stopping.is_set():
             try:

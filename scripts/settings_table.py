@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tenuto import config
-from tenuto.config import models
+from tenuto.config import model_settings
 from tenuto.config.rules import Declaration, Integer, Number
 
 PAGE = Path(__file__).parents[1] / "docs" / "operations" / "running.md"
@@ -46,7 +46,9 @@ def table() -> str:
 
 def model_table() -> str:
     """The table of what may stand in a model's table."""
-    return MODEL_HEAD + "".join(f"| `{key}` | {_meaning(one)} |\n" for key, one in models.DECLARED.items())
+    return MODEL_HEAD + "".join(
+        f"| `{key}` | {_meaning(one)} |\n" for key, one in model_settings.DECLARED.items()
+    )
 
 
 def _meaning(one: Declaration) -> str:

@@ -20,8 +20,8 @@ from servers.service import RunningService
 from servers.world import METERED, SPEECH, World
 from tenuto.config import ModelSettings
 from tenuto.db.database import Database
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import migrate
-from tenuto.db.opening import open_database
 from tenuto.ids import Ids
 from tenuto.worker.engines import Engines
 from tiers import ADVERSITY, FOLDERS, LONGEST, MEASURED, UNIT, VARIANT, is_variant, tier
@@ -240,7 +240,7 @@ def rig(world: World, tmp_path: Path) -> Iterator[Rig]:
 @pytest.fixture
 def engines(rig: Rig) -> Iterator[Engines]:
     """The fake engines in their processes."""
-    made = Engines(rig.context, [SPEECH, METERED], rig.bell)
+    made = Engines(rig.context, [SPEECH, METERED], rig.work_condition)
     yield made
     made.close()
 

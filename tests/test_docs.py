@@ -65,7 +65,7 @@ def test_the_documented_file_of_settings_is_sound(tmp_path: Path) -> None:
 
     assert {"hexgrad/Kokoro-82M", "example/large-chat", "acme/images"} < set(loaded.models)
     assert {"acme/images", "acme/dual-recognition"} < set(models(loaded))
-    assert set(config.models.DECLARED) == set(
+    assert set(config.model_settings.DECLARED) == set(
         re.findall(r"^(\w+) =", example.partition("[models")[2], re.MULTILINE)
     )
 

@@ -37,12 +37,12 @@ from tenuto.account import operations as accounts
 from tenuto.account.caller import Caller
 from tenuto.config import Settings, load
 from tenuto.db.database import Transaction
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.features.audit import runs
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
 from tenuto.job import erasure, finish, queue, read
-from tenuto.job.fate import Cause
+from tenuto.job.attempt_fate import Cause
 from tenuto.job.submit import submit
 from tenuto.kind import rules
 from tenuto.worker.context import WorkerContext

@@ -17,7 +17,7 @@ from lab.bench.report import Row, below, quantile
 from servers.postgres import PostgresServer
 from servers.ray_pool import ray_pool
 from tenuto.config import RaySettings
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec
 
 CALLS = 1000

@@ -22,7 +22,7 @@ from servers.postgres import PostgresServer
 from servers.service import RunningService
 from tenuto.account import operations as accounts
 from tenuto.db.database import Database
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.ids import Ids
 from tenuto.money import operations as billing
 

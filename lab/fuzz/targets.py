@@ -18,11 +18,11 @@ from lab.shared import TESTS
 
 from tenuto import strict_json
 from tenuto.account import rules as accounts
-from tenuto.api import artifacts, query, request_body
+from tenuto.api import artifacts, json_body, query
 from tenuto.api.call import Call
-from tenuto.api.request_body import decode_name
+from tenuto.api.json_body import decode_name
 from tenuto.errors import InvalidRequest, UnsupportedMediaType
-from tenuto.features.chat import body as chat
+from tenuto.features.chat import chat_body as chat
 from tenuto.features.chat import upstream
 from tenuto.features.decoding import wav
 from tenuto.features.http_guard.framing import framing_fault
@@ -160,9 +160,9 @@ def read_headers(content: bytes) -> None:
     call = _call(headers, lines[0])
     faults: list[Any] = []
     with suppress(UnsupportedMediaType):
-        request_body.media_type(call)
-    request_body.content_sha256(call, faults)
-    request_body.idempotency_key(call, faults)
+        json_body.media_type(call)
+    json_body.content_sha256(call, faults)
+    json_body.idempotency_key(call, faults)
     _said(faults)
     for line in lines[:8]:
         name = decode_name(line)

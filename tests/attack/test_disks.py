@@ -291,7 +291,7 @@ FULL_AT_ONCE = """
 import resource, sys
 from tenuto import config
 from tenuto.process.api import announce
-from tenuto.process.opening import open_records
+from tenuto.process.data_opening import open_records
 from tenuto.worker.locks import FolderLock
 
 settings = config.load({}, options={"folder": sys.argv[1], "engines": "fake"})

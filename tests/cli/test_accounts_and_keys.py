@@ -8,7 +8,7 @@ import pytest
 from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.service import RunningService
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 

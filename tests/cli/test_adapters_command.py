@@ -10,7 +10,7 @@ import pytest
 from cli.conftest import Operator, rows
 from servers.command_lines import told
 from tenuto.config import Settings
-from tenuto.config.models import read_models
+from tenuto.config.model_settings import read_models
 from tenuto.features.models.adapter_commands import as_table
 from tenuto.host import manifests
 from tenuto.kind.rules import models

@@ -11,8 +11,8 @@ from servers import forking
 from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database import Database
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import pending
-from tenuto.db.opening import open_database
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 

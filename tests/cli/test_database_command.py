@@ -10,8 +10,8 @@ from servers.command_lines import told
 from servers.pairs import NAME, Pair, ask, make_pair
 from tenuto.config import load
 from tenuto.db.migrations import migrate
-from tenuto.file.opening import open_store
-from tenuto.process.copies import begin, exchange, open_compared
+from tenuto.file.blob_store_opening import open_store
+from tenuto.process.newest_copy import begin, exchange, open_compared
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from servers.processes import until
 from servers.service import TENUTO
 from servers.speed import HANG_S
 from tenuto.db import schema
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 
 MIGRATIONS = Path(__file__).parents[2] / "packages" / "tenuto" / "src" / "tenuto" / "db" / "migrations"
 

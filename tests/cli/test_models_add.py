@@ -395,7 +395,7 @@ def test_a_removed_models_own_settings_stay_without_effect(operator: Operator, t
 def test_every_model_that_can_be_added_has_an_adapter_that_takes_its_table() -> None:
     """Each of the list: its engine ships, its options are the engine's, and its table has no faults."""
     from tenuto.config import Settings
-    from tenuto.config.models import read_models
+    from tenuto.config.model_settings import read_models
     from tenuto.features.models.additions import table_of as written
     from tenuto.features.models.manifest import File, HubSource, Weight
     from tenuto.host import manifests

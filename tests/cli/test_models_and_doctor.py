@@ -9,8 +9,8 @@ import pytest
 from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.ffmpegs import ffmpeg
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import pending, shipped
-from tenuto.db.opening import open_database
 from tenuto.features.models import manifest
 from tenuto.features.models.additions import additions
 from tenuto.features.models.cache import default_cache

@@ -7,7 +7,7 @@ import pytest
 
 from cli.conftest import Operator
 from servers.command_lines import told
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from servers.messages import constants_of, names, reports_of, texts_of
 from servers.service import TENUTO
 from tenuto import command as cli
 from tenuto.command import all_commands
-from tenuto.features.audit import audit, deep
-from tenuto.features.audit.audit import CHECKS
+from tenuto.features.audit import all_checks, deep
+from tenuto.features.audit.all_checks import CHECKS
 from tenuto.features.help import examples as operator_examples
 from tenuto.features.help.zh import WORDS
 from tenuto_client.commands import Command, Tree, examples, fill, paths, words
@@ -150,7 +150,7 @@ def test_every_report_of_these_commands_has_its_chinese(monkeypatch: pytest.Monk
 def test_every_finding_of_the_audit_has_its_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is wrong and what to do about it, of every check of rows, of bytes and of the database itself."""
     texts = {text for check in CHECKS for text in (check.what, check.remedy.replace("SUBJECT", "nomen"))}
-    for module in (audit, deep):
+    for module in (all_checks, deep):
         constants = {text.replace("SUBJECT", "nomen") for text in constants_of(Path(module.__file__ or ""))}
         texts |= {text for text in constants if FINDING.match(text)}
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")

@@ -22,7 +22,7 @@ from cli.conftest import Operator
 from servers.command_lines import told
 from servers.service import TENUTO
 from tenuto.host.registry import entries
-from tenuto.process import opening
+from tenuto.process import data_opening
 
 Start = Callable[..., subprocess.Popen[str]]
 WAIT_S = 120.0
@@ -279,7 +279,7 @@ def test_a_service_on_a_nearly_full_disk_says_so_first(
     """With what there is and what is needed; it starts all the same, for erasing needs the service, too."""
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
     with capture_logs() as logs:
-        opening.warn_of_little_space(tmp_path)
+        data_opening.warn_of_little_space(tmp_path)
 
     told = [(line["event"], line["free_mib"], line["needed_mib"], bool(line["reason"])) for line in logs]
     assert ([("disk.low", free >> 20, 1024, True)] if warned else []) == told

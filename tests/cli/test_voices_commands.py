@@ -9,7 +9,7 @@ from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database import Transaction
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.features.decoding.wav import pcm16_wav
 
 pytestmark = pytest.mark.variant("database", only="postgresql")

@@ -52,8 +52,8 @@ def _race(claims: int) -> int:
     """In a process of its own: its figures as JSON."""
     from cluster.claims import race
     from servers.postgres import start_postgres
+    from tenuto.db.database_opening import open_database
     from tenuto.db.migrations import migrate
-    from tenuto.db.opening import open_database
 
     server = start_postgres(is_durable=False)
     try:

@@ -20,7 +20,7 @@ from servers.ports import free_port
 from servers.postgres import PostgresServer
 from servers.processes import until
 from servers.service import FINAL, PLAIN, RunningService
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 
 PATIENCE_S = 90.0
 VERBS: tuple[Verb, ...] = ("api", "worker")

@@ -26,7 +26,7 @@ from servers.seaweedfs import REGION, SeaweedServer, start_seaweedfs
 from servers.service import PLAIN, RunningService
 from servers.speed import HANG_S
 from tenuto.db.database import Database
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 
 MAIN = "import sys; from tenuto.command import main; main()"
 """The command, whichever source it is run from."""

@@ -14,7 +14,7 @@ from servers.proxy import Proxy
 from servers.seaweedfs import REGION, SeaweedServer
 from servers.service import PLAIN
 from tenuto.config import load
-from tenuto.file.opening import open_store
+from tenuto.file.blob_store_opening import open_store
 
 PATIENCE_S = 60.0
 

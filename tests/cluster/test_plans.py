@@ -25,16 +25,16 @@ from tenuto.account.caller import Caller
 from tenuto.db import migrations
 from tenuto.db.connection import Connection
 from tenuto.db.database import Transaction
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.db.sqlite import SqliteTransaction
-from tenuto.features.audit import audit, runs
+from tenuto.features.audit import all_checks, runs
 from tenuto.features.history import usage
 from tenuto.features.recognition import live_text
 from tenuto.file import operations as artifacts
 from tenuto.ids import Ids
 from tenuto.job import audio_segments, chunks, erasure, finish, queue, read
 from tenuto.job import store as jobs
-from tenuto.job.fate import Cause
+from tenuto.job.attempt_fate import Cause
 from tenuto.job.queue import Claim
 from tenuto.job.submit import prepare
 from tenuto.kind import operations as catalog
@@ -289,7 +289,7 @@ def test_the_plan_of_a_list_is_kept(big: Grown) -> None:
 
 def test_copies_are_as_true_as_their_models(big: Grown) -> None:
     """The audit finds nothing in a database that was grown: what is measured is what use would have left."""
-    assert [] == big.world.database.snapshot(audit.audit)
+    assert [] == big.world.database.snapshot(all_checks.audit)
 
 
 def _empty(server: PostgresServer, template: str, name: str, folder: Path) -> tuple[World, Caller]:

@@ -15,7 +15,7 @@ from servers.chats import PRICED, PRICED_VECTORS, THERE, body, events, post, sai
 from servers.processes import until
 from servers.speed import HANG_S
 from servers.upstream import THOUGHTS, UpstreamServer
-from tenuto.features.audit import audit
+from tenuto.features.audit import all_checks
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -33,7 +33,7 @@ def payer(chatting: Operator) -> Iterator[Caller]:
     made = chatting.caller(credit=CREDIT)
     yield made
     settled(chatting, made)
-    assert [] == [finding.summary for finding in chatting.database.read(audit.audit)]
+    assert [] == [finding.summary for finding in chatting.database.read(all_checks.audit)]
 
 
 def settled(operator: Operator, caller: Caller) -> int:

@@ -11,7 +11,7 @@ import httpx2
 from crash.conftest import MakeService
 from servers.service import RunningService
 from servers.wavs import chunk, fmt, riff
-from tenuto.features.openai.keys import CLOCKS_MS
+from tenuto.features.openai.idempotency_keys import CLOCKS_MS
 
 TRIES = 3
 ROUNDS = 8

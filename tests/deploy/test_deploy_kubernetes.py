@@ -13,9 +13,9 @@ import yaml
 from deploy.manifests import KUBERNETES, MANIFESTS, documents, pods, validate
 from deploy.proxies import DEPLOY
 from tenuto import config
-from tenuto.db.migrations import LOOK_S
+from tenuto.db.migrations import CHECK_S
 from tenuto.errors import SettingsInvalid
-from tenuto.process.opening import MIGRATIONS_PATIENCE_S
+from tenuto.process.data_opening import MIGRATIONS_PATIENCE_S
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
@@ -121,7 +121,7 @@ def test_probes_ask_the_health_that_there_is() -> None:
             "readinessProbe": ("/readyz", port),
             "livenessProbe": ("/livez", port),
         } == asked, name
-        assert startup["periodSeconds"] * startup["failureThreshold"] >= MIGRATIONS_PATIENCE_S + LOOK_S - 1
+        assert startup["periodSeconds"] * startup["failureThreshold"] >= MIGRATIONS_PATIENCE_S + CHECK_S - 1
 
 
 def test_metrics_are_scraped_where_they_are_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 from servers.cores import ENGINE_THREADS
 from tenuto.config import load
 from tenuto.features.models.cache import location
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, Cancelled, EngineFailed, EngineSpec
 
 pytestmark = pytest.mark.real_engine

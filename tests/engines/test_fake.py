@@ -12,7 +12,7 @@ import pytest
 
 from servers.speed import at_least
 from tenuto.features.fakes.entries import FOLDER
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import (
     Cancellation,
     Cancelled,

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from servers.service import TENUTO
 from tenuto.config import Settings
 from tenuto.features.chat.embedded import EmbeddedChat
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec, HostNotReady
 from tenuto.kind.rules import models
-from tenuto.worker.abilities import look
+from tenuto.worker.abilities import abilities_of
 from tenuto_engine import processor
 
 CHAT = "Qwen/Qwen2.5-Coder-0.5B-Instruct"
@@ -95,7 +95,7 @@ def test_a_model_that_this_machine_cannot_run_is_left_to_others(tmp_path: Path) 
         for name, model in models(settings).items()
     }
     jobs = [name for name, model in offered.items() if model.interface == "jobs"]
-    reasons = {one.model: one.reason for one in look(settings, offered, jobs)}
+    reasons = {one.model: one.reason for one in abilities_of(settings, offered, jobs)}
     chat = EmbeddedChat(offered["fake/chat"], settings)
 
     assert str(reasons.pop("fake/speech")).startswith("its libraries are built for sparc")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tenuto import strict_json
-from tenuto.api.request_body import decode_name
+from tenuto.api.json_body import decode_name
 from tenuto.errors import TenutoError
 from tenuto.features.decoding import wav
 from tenuto.features.http_guard.framing import framing_fault

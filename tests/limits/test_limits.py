@@ -22,7 +22,7 @@ from servers.speed import HANG_S
 from tenuto import config
 from tenuto.api.uploads import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
 from tenuto.errors import RateLimited, Unavailable
-from tenuto.features.chat.body import check
+from tenuto.features.chat.chat_body import check
 from tenuto.features.chat.upstream import refusal
 from tenuto.features.telemetry.api_metrics import LIMITS
 

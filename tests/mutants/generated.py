@@ -69,8 +69,8 @@ PARTS = (
 """The tests that see most come first."""
 _MODULES = {
     "job": {
-        "states", "store", "attempt_store", "queue", "queue_store", "lifecycle", "submit", "erasure", "fate",
-        "finish", "recover",
+        "states", "store", "attempt_store", "queue", "queue_store", "lifecycle", "submit", "erasure",
+        "attempt_fate", "finish", "by_operator",
     },
     "api": {"call", "limits", "uploads"},
     "file": {"directory", "operations", "store", "erasure"},

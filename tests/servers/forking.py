@@ -229,7 +229,7 @@ class _Worker(subprocess.Popen[bytes]):
 
 def _fork_worker() -> None:
     """Fork what becomes the first worker; it ends if we do before that."""
-    from tenuto.worker import child
+    from tenuto.worker import serve_child
 
     asked, asking = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     asking.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_BYTES)
@@ -246,7 +246,7 @@ def _fork_worker() -> None:
         return subprocess.Popen(arguments, env=env, **options)
 
     names = {name: getattr(subprocess, name) for name in ("PIPE", "TimeoutExpired")}
-    vars(child)["subprocess"] = SimpleNamespace(Popen=begin_worker, **names)
+    vars(serve_child)["subprocess"] = SimpleNamespace(Popen=begin_worker, **names)
 
 
 def _become_worker(asked: socket.socket) -> NoReturn:

@@ -23,13 +23,13 @@ from tenuto.job.queue import Claim
 from tenuto.kind import operations as catalog
 from tenuto.kind.kinds import kinds
 from tenuto.worker import attempt, locks
-from tenuto.worker.context import Bell, WorkerContext
+from tenuto.worker.context import WorkCondition, WorkerContext
 from tenuto.worker.core_duties import EngineDuties, core_duties
 from tenuto.worker.duties import Turn, Upkeep, of_features
 from tenuto.worker.engines import Engines
-from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement, Heartbeat
-from tenuto.worker.keeping import keeping
+from tenuto.worker.heartbeat import CLOCK_TRUST_S, ClockTrust, Heartbeat
 from tenuto.worker.locks import LifeLock
+from tenuto.worker.result_keeping import keeping
 from tenuto.worker.watch import Watch
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class Rig:
     database: Interrupted = field(init=False)
     context: WorkerContext = field(init=False)
     heartbeat: Heartbeat = field(init=False)
-    bell: Bell = field(default_factory=lambda: Bell(kinds()))
+    work_condition: WorkCondition = field(default_factory=lambda: WorkCondition(kinds()))
 
     def __post_init__(self) -> None:
         self.database = Interrupted(self.world.database)
@@ -149,15 +149,17 @@ class Rig:
     def upkeep(self, worker_id: str = "worker_us", engines: Engines | None = None) -> Upkeep:
         """An upkeep of a worker of this machine; it is driven by `do_due`, not by its thread."""
         context = replace(self.context, worker_id=worker_id)
-        measured = EngineDuties(engines or Engines(context, [], self.bell), self.bell.ring)
-        core = core_duties(context, measured, self.heartbeat, self.bell.ring)
+        measured = EngineDuties(
+            engines or Engines(context, [], self.work_condition), self.work_condition.announce
+        )
+        core = core_duties(context, measured, self.heartbeat, self.work_condition.announce)
         return Upkeep(context, [*core, *of_features(Watch(context.settings))])
 
     def turn(self) -> Turn:
         """The turn of a duty that trusts the clock."""
         now, now_ms = time.monotonic(), self.context.clock()
-        clocks = ClockAgreement(round(now_ms - CLOCKS_AGREE_FOR_S * 1000), now - CLOCKS_AGREE_FOR_S)
-        return Turn(self.context, now, now_ms, clocks, threading.Event())
+        clock_trust = ClockTrust(round(now_ms - CLOCK_TRUST_S * 1000), now - CLOCK_TRUST_S)
+        return Turn(self.context, now, now_ms, clock_trust, threading.Event())
 
     def lock(self, worker_id: str) -> LifeLock:
         return LifeLock(self.folder / "locks", f"{worker_id}.lock")

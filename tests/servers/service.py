@@ -21,7 +21,7 @@ from servers.accounts import key_of
 from servers.cores import ENGINE_THREADS
 from servers.speed import HANG_S
 from tenuto.db.database import Database
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.host.registry import ENTRIES
 
 TENUTO = forking.TENUTO

@@ -24,7 +24,7 @@ from tenuto.file.directory import DirectoryBlobs
 from tenuto.host.registry import entries
 from tenuto.ids import Ids
 from tenuto.job import finish, queue, read
-from tenuto.job.fate import Cause
+from tenuto.job.attempt_fate import Cause
 from tenuto.job.finish import RecordedResult
 from tenuto.job.queue import Claim
 from tenuto.job.read import Operation
@@ -311,7 +311,9 @@ class World:
     def findings(self) -> list[str]:
         """What the audit finds, where the feature is there."""
         audit = features().get("audit")
-        return [] if audit is None else [each.summary() for each in self.read(audit.part(".audit:audit"))]
+        return (
+            [] if audit is None else [each.summary() for each in self.read(audit.part(".all_checks:audit"))]
+        )
 
 
 def wait_until_somebody_waits(world: World) -> None:

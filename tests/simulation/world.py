@@ -43,12 +43,12 @@ from tenuto.errors import (
     TenutoError,
     Unavailable,
 )
-from tenuto.features.audit import audit, runs
+from tenuto.features.audit import all_checks, runs
 from tenuto.features.events import feed, feed_store
 from tenuto.file import operations as artifacts
 from tenuto.file.erasure import remove
 from tenuto.ids import Ids
-from tenuto.job import erasure, finish, queue, read, recover
+from tenuto.job import by_operator, erasure, finish, queue, read
 from tenuto.job.states import Decision
 from tenuto.job.submit import SubmitContext, submit
 from tenuto.kind import operations as catalog
@@ -521,7 +521,7 @@ class World:
                 raise Broken(f"the paid call for {text} was made {calls} times")
         if self.ground.is_followed:
             self._check_followed()
-        findings = audit.audit(self.ground.tx())
+        findings = all_checks.audit(self.ground.tx())
         if findings:
             raise Broken("the audit finds " + "; ".join(finding.summary() for finding in findings))
 
@@ -863,7 +863,7 @@ class World:
             while not self.is_over:
                 self.machine.scheduler.sleep(1.0)
                 try:
-                    waiting = self.database.read(recover.waiting)
+                    waiting = self.database.read(by_operator.waiting)
                 except Unavailable:
                     continue
                 for job in waiting:
@@ -912,11 +912,11 @@ class World:
 
         def decide(tx: Transaction) -> None:
             if how == "requeue":
-                recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
+                by_operator.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
             elif how == "void":
-                recover.void(tx, ids, job_id, cancel=False, by=by, now_ms=now_ms)
+                by_operator.void(tx, ids, job_id, cancel=False, by=by, now_ms=now_ms)
             else:
-                recover.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
+                by_operator.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
 
         for _ in range(10):
             try:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tenuto.api.body import ClientGone, RawHeaders, Receive, read_body, stream_body
+from tenuto.api.body_bytes import ClientGone, RawHeaders, Receive, read_body, stream_body
 from tenuto.api.limits import HttpLimits
 from tenuto.errors import PayloadTooLarge, RequestTimeout, TenutoError
 

@@ -12,8 +12,8 @@ import pytest
 from servers.accounts import create_account, create_key
 from tenuto import config
 from tenuto.api.app import make_app
+from tenuto.api.json_body import AT_ONCE_BYTES, MAX_WAITING
 from tenuto.api.limits import FairThreads
-from tenuto.api.request_body import AT_ONCE_BYTES, MAX_WAITING
 from tenuto.api.service import Service
 from tenuto.db.database import Database
 from tenuto.features.voices.installing import install_voices

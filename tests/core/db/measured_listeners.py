@@ -6,7 +6,7 @@ import sys
 IDLE = """
 import sys, time
 from resource import RUSAGE_SELF, getrusage
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 database = open_database(sys.argv[1])
 listener = database.listen("jobs")
 while listener.wait(0.3):

@@ -12,7 +12,7 @@ import pytest
 from servers.speed import HANG_S
 from tenuto.db import postgres, writer
 from tenuto.db.database import Asking, ConstraintFailed, Database, Row, Transaction
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.errors import NotFound, OperatorError, Unavailable
 
 

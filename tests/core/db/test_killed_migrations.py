@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tenuto.db import migrations, schema
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.db.schema import Table
 from tenuto.db.sql import statements
 
@@ -18,7 +18,7 @@ MIGRATE = """
 import sys
 from pathlib import Path
 from tenuto import failpoints
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import migrate
 failpoints.arm(sys.argv[2])
 database = open_database(sys.argv[1])

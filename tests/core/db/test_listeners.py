@@ -20,15 +20,15 @@ from servers.speed import HANG_S, assert_within, at_least
 from servers.threads import lacking
 from tenuto.db import notices
 from tenuto.db.database import Database
+from tenuto.db.database_opening import open_database
 from tenuto.db.notices import Notices
-from tenuto.db.opening import open_database
 from tenuto.db.servers import Servers
 from tenuto.db.sqlite_processes import Receiver, Sender, Wanted
 
 ROUNDS = 3000
 WAKE = """
 import sys
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 database = open_database(sys.argv[1])
 for line in sys.stdin:
     database.wake(line.strip())

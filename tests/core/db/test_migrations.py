@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tenuto.db.database import Database
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import check_known, migrate, pending
-from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError
 
 

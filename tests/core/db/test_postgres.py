@@ -25,8 +25,8 @@ from servers.threads import lacking
 from tenuto.db import connection, postgres
 from tenuto.db.connection_errors import describe, remedy
 from tenuto.db.database import Asking, Database, Deferred, Row, Transaction
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import migrate
-from tenuto.db.opening import open_database
 from tenuto.db.postgres import PostgresDatabase
 from tenuto.errors import OperatorError, Unavailable
 

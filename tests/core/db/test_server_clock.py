@@ -3,7 +3,7 @@
 import time
 
 from tenuto.db.database import Database
-from tenuto.db.opening import server_clock
+from tenuto.db.database_opening import server_clock
 
 
 def test_it_is_read_where_there_is_a_server(database: Database) -> None:

@@ -15,14 +15,14 @@ import pytest
 from servers.speed import HANG_S, assert_within
 from tenuto.db import sqlite, writer
 from tenuto.db.database import Database, Transaction
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import migrate
-from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError, Unavailable
 
 # Writes until it is killed; says every number once `write` has returned.
 WRITE_FOR_EVER = """
 import asyncio, itertools, sys
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 database = open_database(sys.argv[1])
 async def client(client):
     for n in itertools.count():
@@ -37,7 +37,7 @@ asyncio.run(main())
 # Writes a little, now and then, and says how long the slowest took.
 WRITE_QUIETLY = """
 import json, sys, time
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 database = open_database(sys.argv[1])
 waits = []
 for n in range(100):
@@ -51,7 +51,7 @@ print(json.dumps(sorted(waits)))
 # Fills its disk as a limit on the size of files lets it; then the limit is lifted.
 FILL_THE_DISK = """
 import json, resource, sys
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.errors import Unavailable
 database = open_database(sys.argv[1])
 stored, refused = 0, 0

@@ -12,7 +12,7 @@ import pytest
 from servers import ray_pool
 from servers.ray_pool import RayPool
 from tenuto.config import RaySettings
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, EngineSpec, HostNotReady, HostResult
 
 ENGINES = str(Path(__file__).parent / "engines")

@@ -25,7 +25,7 @@ from servers.threads import lacking
 from tenuto.config import RaySettings
 from tenuto.errors import is_of_the_machine
 from tenuto.host import process
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import (
     Cancellation,
     Cancelled,
@@ -44,7 +44,7 @@ HERE = Path(__file__).parent
 
 PARENT = """
 import sys
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec
 
 host = ChildHost(EngineSpec("demo:Demo", sys.executable, path=sys.argv[1]))

@@ -11,7 +11,7 @@ import pytest
 
 from servers.speed import HANG_S, at_least
 from tenuto.host import messages
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import (
     Cancellation,
     Cancelled,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tenuto.config import RaySettings
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import HostResult
 from tenuto_engine.network import NO_DOWNLOADS, NO_REPORTS, NONE
 

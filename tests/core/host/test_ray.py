@@ -15,7 +15,7 @@ from servers import ray_pool
 from servers.ray_pool import RayPool, children
 from servers.service import RunningService
 from tenuto.config import RaySettings
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import HostLost, HostNotReady, HostResult
 from tenuto_engine.network import ALLOWED, NO_REPORTS
 
@@ -26,7 +26,7 @@ InPool = Callable[..., ChildHost]
 PARENT = """
 import sys
 from tenuto.config import RaySettings
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec
 
 host = ChildHost(EngineSpec("demo:Demo", sys.executable, path=sys.argv[1], ray=RaySettings(sys.argv[2])))

@@ -11,7 +11,7 @@ import pytest
 from servers.speed import HANG_S, within
 from servers.threads import lacking
 from tenuto.host import process
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, Cancelled, HostDeadline, HostDraining, HostLost, HostResult
 
 MakeHost = Callable[..., ChildHost]

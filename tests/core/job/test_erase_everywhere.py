@@ -8,8 +8,8 @@ import pytest
 
 from tenuto.db import schema
 from tenuto.db.database import Database, Transaction
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import migrate
-from tenuto.db.opening import open_database
 from tenuto.db.schema import Table
 from tenuto.feature import features
 from tenuto.job.erasure import Erased

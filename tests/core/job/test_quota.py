@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from servers.world import LANE, World
 from tenuto.account.caller import Caller
 from tenuto.db.database import Database, Transaction
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.errors import RateLimited
 from tenuto.ids import Ids
 from tenuto.job.queue import LONG_QUEUE, SHARES

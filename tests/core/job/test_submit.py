@@ -24,7 +24,7 @@ from servers.world import (
 from tenuto.account.caller import Caller
 from tenuto.config import Price
 from tenuto.db.database import Transaction
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.errors import (
     IdempotencyConflict,
     InsufficientBalance,

@@ -17,11 +17,11 @@ from servers import ray_pool
 from servers.rig import Rig, eventually
 from servers.world import METERED, World
 from tenuto.config import ModelSettings, RaySettings, Settings
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import HostNotReady
 from tenuto.kind import operations as catalog
 from tenuto.kind.rules import MAX_START_FAILURES, models
-from tenuto.worker.abilities import look
+from tenuto.worker.abilities import abilities_of
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Worker
 
@@ -36,7 +36,7 @@ def engines(rig: Rig, names: list[str], *, limit_mib: int = 0, expected_mib: int
         for name, model in rig.context.models.items()
     }
     settings = replace(rig.context.settings, engine_memory_mib=limit_mib)
-    engines = Engines(replace(rig.context, models=made, settings=settings), names, rig.bell)
+    engines = Engines(replace(rig.context, models=made, settings=settings), names, rig.work_condition)
     try:
         yield engines
     finally:
@@ -46,7 +46,7 @@ def engines(rig: Rig, names: list[str], *, limit_mib: int = 0, expected_mib: int
 def reasons(settings: Settings) -> dict[str, str | None]:
     """What a worker with these settings says of each model."""
     offered = {name: model for name, model in models(settings).items() if model.interface == "jobs"}
-    return {ability.model: ability.reason for ability in look(settings, offered, list(offered))}
+    return {ability.model: ability.reason for ability in abilities_of(settings, offered, list(offered))}
 
 
 def test_a_worker_says_what_it_can_run_and_why_not(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_worker_leaves_what_it_cannot_run_to_others(world: World, rig: Rig) ->
     caller = world.caller()
     waits = world.submit(caller, "first", model=METERED).job_id
     runs = world.submit(caller, "second", model=SPEECH).job_id
-    worker = Worker(context, look(settings, context.models, [METERED, SPEECH]))
+    worker = Worker(context, abilities_of(settings, context.models, [METERED, SPEECH]))
     worker.start()
     try:
         ended = eventually(lambda: world.state(runs) == "succeeded", 60)
@@ -116,9 +116,9 @@ def test_what_runs_is_not_unloaded_and_the_rest_is_not_claimed(world: World, rig
         with pytest.raises(HostNotReady):
             both.ready(IMAGE)
         assert both.host(SPEECH).alive
-        rung = rig.bell.rung("speech")
+        announced = rig.work_condition.count("speech")
         both.end(SPEECH)
-        assert rung < rig.bell.rung("speech")
+        assert announced < rig.work_condition.count("speech")
         assert frozenset({SPEECH, IMAGE}) == both.offered()
 
 
@@ -150,7 +150,7 @@ def test_a_busy_engine_that_takes_less_again_is_offered_again(
 
     def offered(both: Engines, resident_mib: int) -> tuple[bool, int, str | None]:
         monkeypatch.setattr(ChildHost, "resident_bytes", lambda _: resident_mib << 20)
-        both.weigh()
+        both.measure()
         rows = rig.database.read(lambda tx: catalog.worker_models(tx, "worker_us"))
         [told] = [(row.start_failures, row.reason) for row in rows if row.model == SPEECH]
         return SPEECH in both.offered(), *told
@@ -172,10 +172,10 @@ def test_an_engine_that_takes_more_than_all_may_is_not_offered_again(world: Worl
     with engines(rig, [SPEECH, IMAGE], limit_mib=5) as both:
         both.begin(SPEECH)
         both.ready(SPEECH)
-        assert {SPEECH} == both.weigh().keys()
+        assert {SPEECH} == both.measure().keys()
         both.end(SPEECH)
 
-        assert {} == both.weigh()
+        assert {} == both.measure()
         assert (None, frozenset({IMAGE})) == (both.host(SPEECH).pid, both.offered())
         told = {
             row.model: (row.start_failures, row.reason)

@@ -11,7 +11,7 @@ import pytest
 from servers.processes import until
 from servers.speed import HANG_S, within
 from tenuto.config import Settings
-from tenuto.worker.child import NOT_STARTED, Child, restart_pause_s
+from tenuto.worker.serve_child import NOT_STARTED, Child, restart_pause_s
 
 STARTS = 5
 KILLED = -9
@@ -120,7 +120,7 @@ def test_a_prepared_worker_ends_with_its_parent(tmp_path: Path) -> None:
     """Killed before it had anything to hand over."""
     program = (
         "import os; from pathlib import Path; from tenuto.config import Settings\n"
-        "from tenuto.worker.child import WORKER, Child\n"
+        "from tenuto.worker.serve_child import WORKER, Child\n"
         f"child = Child(Settings(Path({str(tmp_path)!r})), WORKER); child.prepare()\n"
         "print(child._process.pid, flush=True); os.kill(os.getpid(), 9)"
     )

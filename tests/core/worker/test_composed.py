@@ -20,7 +20,7 @@ DUAL, FIRST, SECOND = "fake/dual-recognition", "fake/segment-text", "fake/word-t
 
 def test_a_composed_model_uses_the_hosts_of_its_engines(world: World, rig: Rig) -> None:
     """Three models, two processes; loading the dual model loads both (R136)."""
-    engines = Engines(rig.context, [DUAL, FIRST, SECOND], rig.bell)
+    engines = Engines(rig.context, [DUAL, FIRST, SECOND], rig.work_condition)
     try:
         engines.ready(DUAL)
         pids = [engines.host(name).pid for name in (FIRST, SECOND)]
@@ -35,7 +35,7 @@ def test_a_composed_model_uses_the_hosts_of_its_engines(world: World, rig: Rig) 
 
 def test_a_composed_model_alone_brings_its_engines(world: World, rig: Rig) -> None:
     """A worker that is told to run the dual model alone offers no other."""
-    engines = Engines(rig.context, [DUAL], rig.bell)
+    engines = Engines(rig.context, [DUAL], rig.work_condition)
     try:
         assert frozenset({DUAL}) == engines.offered()
         assert engines.ready(SECOND).pid is not None
@@ -49,7 +49,7 @@ def test_a_composed_model_is_offered_again_with_its_engines(
     """Upkeep tries what failed, and finds both engines loaded by models of their own."""
     settings = replace(rig.context.settings, models={FIRST: interpreter("exit 1")})
     context = replace(rig.context, settings=settings)
-    with closing(Engines(context, [DUAL, FIRST, SECOND], rig.bell)) as engines:
+    with closing(Engines(context, [DUAL, FIRST, SECOND], rig.work_condition)) as engines:
         for name in (FIRST, DUAL) * MAX_START_FAILURES:
             with pytest.raises(HostNotReady):
                 engines.ready(name)
@@ -64,7 +64,7 @@ def test_a_composed_model_is_offered_again_with_its_engines(
 
 def test_eight_recognition_jobs_have_a_place(world: World, rig: Rig) -> None:
     """More than the engine's one run at a time: they take turns, part by part (R130)."""
-    engines = Engines(rig.context, [DUAL], rig.bell)
+    engines = Engines(rig.context, [DUAL], rig.work_condition)
     for _ in range(8):
         assert frozenset({DUAL}) == engines.offered()
         engines.begin(DUAL)

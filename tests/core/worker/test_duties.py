@@ -93,7 +93,7 @@ def test_a_duty_waits_for_the_clock_that_it_needs(rig: Rig, clock: str, expected
     """At its start a worker has seen no jump; it trusts its clock after ten minutes without one."""
     done: list[float] = []
     upkeep = Upkeep(rig.context, [Duty("late", lambda turn: done.append(turn.now), clock=clock)])  # type: ignore[arg-type]
-    start = upkeep._clocks._since
+    start = upkeep._clock_trust._since
     for now in (0.0, 1.0, 2.0, 3.0):
         rig.world.now_ms += 1000 if now != 2.0 else 3_600_000
         upkeep.do_due(start + now)

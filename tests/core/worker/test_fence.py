@@ -11,7 +11,7 @@ from servers.speed import HANG_S
 from servers.world import METERED, World
 from tenuto.host.host import OutcomeUnknown
 from tenuto.job.queue import Claim
-from tenuto.worker.calls import EngineCalls
+from tenuto.worker.engine_calls import EngineCalls
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Watched
 

@@ -1,4 +1,4 @@
-"""Lock files that outlive no process, a bell that forgets no ring, a heartbeat in a thread of its own."""
+"""Lock files that outlive no process, a condition that forgets nothing, a heartbeat in its own thread."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from servers.speed import HANG_S, within
 from servers.world import METERED, OPEN, World, at_once
 from tenuto.kind import operations as catalog
 from tenuto.worker import locks
-from tenuto.worker.context import Bell
+from tenuto.worker.context import WorkCondition
 from tenuto.worker.heartbeat import Heartbeat
 from tenuto.worker.locks import LifeLock
 from tenuto.worker.supervisor import POLL_S
@@ -79,59 +79,63 @@ def test_a_machine_is_a_host_and_a_folder(tmp_path: Path) -> None:
     assert locks.machine(tmp_path / "a") != locks.machine(tmp_path / "b")
 
 
-# --- the bell -------------------------------------------------------------------------------------
+# --- the condition that slots wait for ---------------------------------------------------------------
 
 
-def test_a_bell_remembers_for_who_was_about_to_wait() -> None:
-    """A ring between looking for work and waiting is not lost; without one the wait ends by itself."""
-    bell = Bell(["speech"])
-    since = bell.rung("speech")
+def test_a_condition_remembers_for_who_was_about_to_wait() -> None:
+    """Work announced between the check and the wait is not lost; without any, the wait ends by itself."""
+    condition = WorkCondition(["speech"])
+    since = condition.count("speech")
 
-    assert not bell.wait("speech", since, 0.01)
-    bell.ring()
-    assert bell.wait("speech", since, 10)
-    assert not bell.wait("speech", bell.rung("speech"), 0.01)
+    assert not condition.wait("speech", since, 0.01)
+    condition.announce()
+    assert condition.wait("speech", since, 10)
+    assert not condition.wait("speech", condition.count("speech"), 0.01)
 
 
-def test_a_bell_wakes_everybody_in_a_lane() -> None:
-    """All who wait there, each once; nobody in another lane, unless it rings in all."""
-    bell, ready = Bell(["speech", "image"]), threading.Barrier(5)
+def test_a_condition_wakes_everybody_in_a_lane() -> None:
+    """All who wait there, each once; nobody in another lane, unless work is announced in all."""
+    condition, ready = WorkCondition(["speech", "image"]), threading.Barrier(5)
     woken: list[bool] = []
 
     def sleep() -> None:
-        since = bell.rung("speech")
+        since = condition.count("speech")
         ready.wait(10)
-        woken.append(bell.wait("speech", since, 10))
+        woken.append(condition.wait("speech", since, 10))
 
     threads = [threading.Thread(target=sleep) for _ in range(4)]
     for thread in threads:
         thread.start()
     ready.wait(10)
-    elsewhere = bell.rung("image")
-    bell.ring("speech")
+    elsewhere = condition.count("image")
+    condition.announce("speech")
     for thread in threads:
         thread.join(HANG_S)
-    is_woken_elsewhere = bell.wait("image", elsewhere, 0)
-    bell.ring()
+    is_woken_elsewhere = condition.wait("image", elsewhere, 0)
+    condition.announce()
 
     assert [True] * 4 == woken
-    assert (False, True) == (is_woken_elsewhere, bell.wait("image", elsewhere, 0))
+    assert (False, True) == (is_woken_elsewhere, condition.wait("image", elsewhere, 0))
 
 
 def test_one_look_in_vain_serves_all_slots_of_its_lane() -> None:
-    """Until it rings again, and for a moment alone: a lost ring is made good by the next poll (P1)."""
-    bell = Bell(["speech", "image"])
-    since = bell.rung("speech")
-    before = bell.rang_in_vain("speech", since)
-    bell.found_nothing("speech", since)
-    at_once = [bell.rang_in_vain(lane, since) for lane in ("speech", "image")]
-    assert not bell.wait("speech", since, POLL_S)
-    polled = bell.rang_in_vain("speech", since)
-    bell.found_nothing("speech", since)
-    bell.ring()
+    """Until the next announcement, and for a moment alone: the next poll makes up for a lost one (P1)."""
+    condition = WorkCondition(["speech", "image"])
+    since = condition.count("speech")
+    before = condition.was_in_vain("speech", since)
+    condition.found_nothing("speech", since)
+    at_once = [condition.was_in_vain(lane, since) for lane in ("speech", "image")]
+    assert not condition.wait("speech", since, POLL_S)
+    polled = condition.was_in_vain("speech", since)
+    condition.found_nothing("speech", since)
+    condition.announce()
 
     assert [True, False] == at_once
-    assert [False, False, False] == [before, polled, bell.rang_in_vain("speech", bell.rung("speech"))]
+    assert [False, False, False] == [
+        before,
+        polled,
+        condition.was_in_vain("speech", condition.count("speech")),
+    ]
 
 
 # --- the heartbeat --------------------------------------------------------------------------------
@@ -248,10 +252,10 @@ def test_a_worker_that_stood_still_blames_no_engine(world: World, rig: Rig) -> N
     watched.run_begins()
     long_ago = time.monotonic() - 2 * rig.context.settings.engine_silence_s
     watched.heard_at = heartbeat._listened_at = long_ago
-    heartbeat._look_for_silence([watched])
+    heartbeat._check_silence([watched])
     stood_still = watched.stop.is_set()
     watched.heard_at = long_ago
-    heartbeat._look_for_silence([watched])
+    heartbeat._check_silence([watched])
 
     assert (False, True) == (stood_still, watched.stop.is_set())
 

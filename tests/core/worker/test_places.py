@@ -27,18 +27,18 @@ def test_the_registry_says_how_many_runs_an_engine_takes(model: str, engine: typ
 
 def test_a_full_engine_is_offered_no_more(world: World, rig: Rig) -> None:
     """Places are counted; the end of a run on a full engine wakes who waits for a place."""
-    engines = Engines(rig.context, [SPEECH], rig.bell)
+    engines = Engines(rig.context, [SPEECH], rig.work_condition)
     for _ in range(rig.context.models[SPEECH].entry.concurrency):
         assert frozenset({SPEECH}) == engines.offered()
         engines.begin(SPEECH)
 
     assert frozenset() == engines.offered()
-    rung = rig.bell.rung("speech")
+    announced = rig.work_condition.count("speech")
     engines.end(SPEECH)
     assert frozenset({SPEECH}) == engines.offered()
-    assert rig.bell.rung("speech") == rung + 1
+    assert rig.work_condition.count("speech") == announced + 1
     engines.end(SPEECH)
-    assert rig.bell.rung("speech") == rung + 1
+    assert rig.work_condition.count("speech") == announced + 1
 
 
 def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> None:
@@ -51,9 +51,10 @@ def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> N
     caller = world.caller()
     for number in range(4):
         world.submit(caller, f"key {number}", text="[fake:sleep=0.2] One at a time.")
-    engines = CountedPlaces(context, [SPEECH], rig.bell)
+    engines = CountedPlaces(context, [SPEECH], rig.work_condition)
     slots = [
-        Slot(context, "speech", engines, rig.heartbeat, rig.bell, arm=lambda: None) for _ in range(SLOTS)
+        Slot(context, "speech", engines, rig.heartbeat, rig.work_condition, arm=lambda: None)
+        for _ in range(SLOTS)
     ]
     try:
         for slot in slots:
@@ -62,7 +63,7 @@ def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> N
     finally:
         for slot in slots:
             slot.stop()
-        rig.bell.ring()
+        rig.work_condition.announce()
         assert all(slot.join(60) for slot in slots)
         engines.close()
 
@@ -86,19 +87,19 @@ class CountedPlaces(Engines):
 
 def test_a_claim_that_fails_is_tried_again(world: World, rig: Rig) -> None:
     """A fault that nobody has foreseen, here a table that is away for a while, ends no slot's thread."""
-    engines = Engines(rig.context, [SPEECH], rig.bell)
-    slot = Slot(rig.context, "speech", engines, rig.heartbeat, rig.bell, arm=lambda: None)
+    engines = Engines(rig.context, [SPEECH], rig.work_condition)
+    slot = Slot(rig.context, "speech", engines, rig.heartbeat, rig.work_condition, arm=lambda: None)
     world.database.write(lambda tx: tx.run("alter table turn rename to hidden"))
     world.submit(world.caller(), "key")
     slot.start()
     try:
         assert eventually(lambda: slot.faults > 0)
         world.database.write(lambda tx: tx.run("alter table hidden rename to turn"))
-        rig.bell.ring()
+        rig.work_condition.announce()
         has_run = eventually(lambda: 1 == len(world.all("select id from job where state = 'succeeded'")))
     finally:
         slot.stop()
-        rig.bell.ring()
+        rig.work_condition.announce()
         assert slot.join(HANG_S)
         engines.close()
 

@@ -13,9 +13,9 @@ from tenuto.errors import StoreUnreachableForWrites
 from tenuto.file.blob import BlobRecord
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.worker import attempt, storage_retries
-from tenuto.worker.calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
+from tenuto.worker.engine_calls import DOUBTFUL_RUN_S, LEAST_PAID_RUN_S, LEAST_RUN_S, EngineCalls
 from tenuto.worker.engines import Engines
-from tenuto.worker.heartbeat import ClockAgreement
+from tenuto.worker.heartbeat import ClockTrust
 
 
 def test_no_row_speaks_of_bytes_that_are_not_there(
@@ -78,14 +78,14 @@ def test_a_deadline_ends_a_run_while_the_clock_is_known(
     world.now_ms = claim.deadline_at - 7_200_000
     left["a jump to the end"] = calls.time_left_s()
     # Both clocks were looked at eleven minutes ago and have agreed since.
-    rig.heartbeat.agreement = ClockAgreement(world.now_ms - 660_000, time.monotonic() - 660)
+    rig.heartbeat.clock_trust = ClockTrust(world.now_ms - 660_000, time.monotonic() - 660)
     left["two hours before"] = calls.time_left_s()
-    rig.heartbeat.agreement = ClockAgreement(claim.deadline_at - 660_000, time.monotonic() - 660)
+    rig.heartbeat.clock_trust = ClockTrust(claim.deadline_at - 660_000, time.monotonic() - 660)
     world.now_ms = claim.deadline_at - 1000
     left["a second before"] = calls.time_left_s()
     world.now_ms += 3_600_000
     left["another jump"] = calls.time_left_s()
-    rig.heartbeat.agreement = ClockAgreement(world.now_ms - 660_000, time.monotonic() - 660)
+    rig.heartbeat.clock_trust = ClockTrust(world.now_ms - 660_000, time.monotonic() - 660)
     unset = replace(claim, deadline_at=14 * 24 * 3_600_000)
     left["accepted in 1970"] = replace(calls, claim=unset).time_left_s()
 

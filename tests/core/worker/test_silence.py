@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from servers.rig import Rig, eventually, run
 from servers.speed import HANG_S
 from servers.world import SPEECH, World
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, Cancelled, EngineSpec, HostResult
-from tenuto.worker.calls import EngineCalls
+from tenuto.worker.engine_calls import EngineCalls
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat
 
@@ -55,7 +55,7 @@ def grow_old(rig: Rig) -> None:
 
 @contextmanager
 def engines_of(rig: Rig, before: Callable[[str], None]) -> Iterator[Engines]:
-    engines = Engines(rig.context, [SPEECH], rig.bell, lambda spec: Told(spec, before))
+    engines = Engines(rig.context, [SPEECH], rig.work_condition, lambda spec: Told(spec, before))
     try:
         yield engines
     finally:

@@ -10,7 +10,7 @@ from servers.service import RunningService
 from servers.speed import HANG_S
 from servers.threads import lacking
 from servers.world import LANE, World
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Slot
 
@@ -48,12 +48,12 @@ def test_a_slot_runs_what_it_claimed_although_no_thread_can_be_started(
     # Another process accepted it: this one has sent no notice yet.
     monkeypatch.setattr(world.database._notices, "_sending", None)  # type: ignore[attr-defined]
     refused = lacking(monkeypatch, "postgres-notify")
-    slot = Slot(rig.context, LANE, engines, rig.heartbeat, rig.bell, arm=lambda: None)
+    slot = Slot(rig.context, LANE, engines, rig.heartbeat, rig.work_condition, arm=lambda: None)
     slot.start()
     succeeded = eventually(lambda: world.state(job_id) == "succeeded")
     dead = slot.is_dead()
     slot.stop()
-    rig.bell.ring()
+    rig.work_condition.announce()
 
     assert slot.join(HANG_S)
     assert ["postgres-notify"] == refused

@@ -11,11 +11,11 @@ from servers.world import SPEECH, World
 from tenuto.features.recognition import live_text
 from tenuto.features.recognition.live import LiveText
 from tenuto.features.recognition.recognise_chunk import checked
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec, HostResult
 from tenuto.host.registry import SEGMENT_TEXT, entry_of
 from tenuto.job.rows import ChunkKey
-from tenuto.worker.calls import EngineCalls
+from tenuto.worker.engine_calls import EngineCalls
 from tenuto.worker.engines import Engines
 
 ENGINE = """
@@ -50,7 +50,7 @@ def test_an_attempt_ends_whatever_its_engine_has_printed(
     def host(spec: EngineSpec) -> ChildHost:
         return ChildHost(replace(spec, engine="printing:Printing", path=str(tmp_path)))
 
-    engines = Engines(rig.context, [SPEECH], rig.bell, host)
+    engines = Engines(rig.context, [SPEECH], rig.work_condition, host)
     claim = rig.running("worker_us")
     try:
         run(rig, engines, claim)
@@ -65,7 +65,9 @@ def test_a_transcripts_text_can_be_stored(world: World, rig: Rig) -> None:
     """What is reported while the job runs, and the transcript at the end."""
     claim, first = rig.running("worker_us"), entry_of("fake/segment-text")
     watched = rig.heartbeat.watch(claim.attempt_id, cancellable=True)
-    calls = EngineCalls(rig.context, Engines(rig.context, [], rig.bell), claim, watched, lambda: None)
+    calls = EngineCalls(
+        rig.context, Engines(rig.context, [], rig.work_condition), claim, watched, lambda: None
+    )
     key = ChunkKey(SEGMENT_TEXT, 0, 0, 160_000, first.model, first.revision)
     reports = LiveText(calls, (first,), [(0.0, 10.0)]).reports(key, lambda _: None)
     assert reports.on_segment is not None

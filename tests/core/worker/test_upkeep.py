@@ -33,14 +33,14 @@ from tenuto.file import operations as artifacts
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.file.operations import ORPHAN_AGE_MS, SWEEP_EVERY_MS
 from tenuto.host.host import HostNotReady
-from tenuto.job import recover
+from tenuto.job import by_operator
 from tenuto.job.states import DEADLINE_MS, Decision
 from tenuto.kind import operations as catalog
 from tenuto.kind.rules import MAX_START_FAILURES
 from tenuto.worker import sweep
 from tenuto.worker.duties import Upkeep
 from tenuto.worker.engines import Engines
-from tenuto.worker.heartbeat import CLOCKS_AGREE_FOR_S, ClockAgreement
+from tenuto.worker.heartbeat import CLOCK_TRUST_S, ClockTrust
 from tenuto.worker.locks import is_held
 from tenuto.worker.sweep import remove_condemned
 
@@ -67,7 +67,7 @@ def test_an_engine_that_hangs_at_its_start_holds_up_no_rescue(
     context = replace(rig.context, settings=settings)
     world.register("worker_far", machine="elsewhere")
     claim = rig.running("worker_far")
-    with closing(Engines(context, [SPEECH], rig.bell)) as engines:
+    with closing(Engines(context, [SPEECH], rig.work_condition)) as engines:
         for _ in range(MAX_START_FAILURES):
             with pytest.raises(HostNotReady):
                 engines.ready(SPEECH)
@@ -90,12 +90,12 @@ def test_a_silent_attempt_elsewhere_is_rescued(world: World, rig: Rig) -> None:
     upkeep = rig.upkeep()
     rounds(upkeep, 1000.0, 1000.0 + SILENCE_S - 0.1)
     assert "running" == world.state(claim.job_id)
-    rung = rig.bell.rung("speech")
+    announced = rig.work_condition.count("speech")
     upkeep.do_due(1000.0 + SILENCE_S)
 
     assert "queued" == world.state(claim.job_id)
     assert 1 == world.job(claim.job_id)["workers_lost"]
-    assert rig.bell.rung("speech") > rung
+    assert rig.work_condition.count("speech") > announced
 
 
 def test_a_beating_attempt_is_never_rescued(world: World, rig: Rig) -> None:
@@ -367,7 +367,7 @@ def test_a_job_that_was_accepted_before_the_clock_was_set_is_not_overdue(world: 
     world.unknown(claimed.attempt_id)
     evidence = world.read(lambda tx: examination.evidence(tx, claimed.job_id, now_ms=world.now_ms))
     by = Decision("an operator")
-    world.write(lambda tx: recover.requeue(tx, world.ids, claimed.job_id, by=by, now_ms=world.now_ms))
+    world.write(lambda tx: by_operator.requeue(tx, world.ids, claimed.job_id, by=by, now_ms=world.now_ms))
 
     assert ("queued", "queued") == (world.state(waiting), world.state(claimed.job_id))
     assert evidence.exits.requeue.refused is None
@@ -375,16 +375,18 @@ def test_a_job_that_was_accepted_before_the_clock_was_set_is_not_overdue(world: 
 
 def test_clocks_that_agree() -> None:
     """After ten minutes; a slow drift is agreement, a jump is not, forward or back."""
-    agreement = ClockAgreement(0, 100.0)
-    wait = CLOCKS_AGREE_FOR_S
+    agreement = ClockTrust(0, 100.0)
+    wait = CLOCK_TRUST_S
 
-    assert [False, False, True] == [agreement.holds(round(s * 1000), 100 + s) for s in (0, wait - 1, wait)]
-    assert agreement.holds(round((wait + 1) * 1000) + 59_000, 101 + wait)
-    assert not agreement.holds(round((wait + 2) * 1000) + 61_000, 102 + wait)
+    assert [False, False, True] == [
+        agreement.is_trusted(round(s * 1000), 100 + s) for s in (0, wait - 1, wait)
+    ]
+    assert agreement.is_trusted(round((wait + 1) * 1000) + 59_000, 101 + wait)
+    assert not agreement.is_trusted(round((wait + 2) * 1000) + 61_000, 102 + wait)
     jumped = round((wait + 2) * 1000) + 61_000
-    assert not agreement.holds(jumped + 599_000, 102 + wait + 599)
-    assert agreement.holds(jumped + 600_000, 102 + wait + 600)
-    assert not agreement.holds(jumped - 7_200_000, 102 + wait + 601)
+    assert not agreement.is_trusted(jumped + 599_000, 102 + wait + 599)
+    assert agreement.is_trusted(jumped + 600_000, 102 + wait + 600)
+    assert not agreement.is_trusted(jumped - 7_200_000, 102 + wait + 601)
 
 
 def test_a_worker_whose_clock_is_wrong_ends_and_removes_nothing(world: World, rig: Rig) -> None:

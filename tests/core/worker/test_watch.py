@@ -17,7 +17,7 @@ from servers.world import LANE, OPEN, World
 from tenuto.features.telemetry.api_metrics import RecordsCollector, read_records
 from tenuto.kind import operations as catalog
 from tenuto.worker import watch as watching
-from tenuto.worker.abilities import look
+from tenuto.worker.abilities import abilities_of
 from tenuto.worker.supervisor import Worker
 
 HELD = 'tenuto_engine_resident_bytes{model="fake/speech"}'
@@ -143,7 +143,7 @@ def test_a_worker_that_drains_takes_back_its_offers_once_the_database_is_there(
     job_id = world.submit(caller, "key", text="[fake:sleep=30] Hold.").job_id
     settings = replace(rig.context.settings, engines="fake", drain_s=60)
     context = replace(rig.context, settings=settings, worker_id="worker_other")
-    worker = Worker(context, look(settings, context.models, ["fake/speech"]))
+    worker = Worker(context, abilities_of(settings, context.models, ["fake/speech"]))
 
     def offers() -> int:
         return len(world.read(lambda tx: catalog.worker_models(tx, "worker_other")))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto.features.decoding.wav import pcm16_wav
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, HostResult
 
 STUBS = Path(__file__).parent / "stubs"

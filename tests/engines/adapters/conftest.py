@@ -11,7 +11,7 @@ import pytest
 
 from engines.adapters.adapted import STUBS, Adapt, Adapted, voice
 from tenuto.host import manifests
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec
 
 

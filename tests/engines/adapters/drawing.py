@@ -12,9 +12,9 @@ import numpy.typing as npt
 from PIL import Image
 
 from tenuto.config import Settings
-from tenuto.config.models import read_models
+from tenuto.config.model_settings import read_models
 from tenuto.host import manifests
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, HostResult
 from tenuto.kind.rules import models
 from tenuto.worker.engines import spec_of

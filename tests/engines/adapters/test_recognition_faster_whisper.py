@@ -16,7 +16,7 @@ from lab.quality.sounding import error_rate, sounding
 import tenuto.features.voices
 from engines.adapters.adapted import Adapted, cancelled
 from tenuto.features.recognition.recognise_chunk import check_transcript, checked
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancelled, EngineSpec
 from tenuto.host.manifests import adapters
 

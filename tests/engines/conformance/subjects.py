@@ -12,7 +12,7 @@ from engines.adapters.adapted import STUBS, voice
 from servers.cores import ENGINE_THREADS
 from servers.media_upstream import MediaUpstream
 from tenuto.config import Settings
-from tenuto.config.models import read_models
+from tenuto.config.model_settings import read_models
 from tenuto.features.models.cache import default_cache
 from tenuto.host.registry import EngineEntry, engines_of, entries
 from tenuto.kind.rules import models

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tenuto.config import Settings
-from tenuto.config.models import read_models
+from tenuto.config.model_settings import read_models
 from tenuto.kind.rules import models
 from tenuto.worker.engines import spec_of
 from tenuto_engine import Cancelled

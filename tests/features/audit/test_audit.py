@@ -14,8 +14,8 @@ from servers.world import METERED, PRICE_MICROS, SPEECH, World, request_of
 from tenuto.account.caller import Caller
 from tenuto.config import Price
 from tenuto.db.database import Transaction
-from tenuto.features.audit import audit, runs
-from tenuto.features.audit.audit import Position
+from tenuto.features.audit import all_checks, runs
+from tenuto.features.audit.all_checks import Position
 from tenuto.features.audit.runs import Progress
 from tenuto.features.chat import priced_calls as calls
 from tenuto.features.chat.rows import CallRow
@@ -53,8 +53,8 @@ def test_a_corruption_is_found_by_its_name(broken_world: World, database_url: st
 
 def test_every_check_has_its_corruption() -> None:
     """A check that no test has seen finding anything proves nothing."""
-    assert {check.name for check in audit.CHECKS} == {*CORRUPTIONS}
-    assert len(audit.CHECKS) == len(CORRUPTIONS)
+    assert {check.name for check in all_checks.CHECKS} == {*CORRUPTIONS}
+    assert len(all_checks.CHECKS) == len(CORRUPTIONS)
 
 
 def test_a_finding_is_a_line_to_act_on(broken_world: World, database_url: str) -> None:
@@ -62,7 +62,7 @@ def test_a_finding_is_a_line_to_act_on(broken_world: World, database_url: str) -
     world = broken_world
     claim = world.running()
     force(database_url, [f"update job set hold_micros = 60000 where id = '{claim.job_id}'"])
-    [finding] = [one for one in world.read(audit.audit) if one.check == "job_hold"]
+    [finding] = [one for one in world.read(all_checks.audit) if one.check == "job_hold"]
 
     assert finding.summary().startswith(
         f"{claim.job_id}: the job has no hold, or one that differs from the frozen amount"
@@ -75,21 +75,21 @@ def test_findings_are_bounded(broken_world: World, database_url: str) -> None:
     """A badly broken database gives a list that can be read."""
     world = broken_world
     caller = world.caller(1_000_000_000)
-    for number in range(audit.MAX_FINDINGS + 5):
+    for number in range(all_checks.MAX_FINDINGS + 5):
         world.submit(caller, f"key {number}")
     force(database_url, ["delete from event"])
 
-    assert ["job_events"] * audit.MAX_FINDINGS == found(world)
+    assert ["job_events"] * all_checks.MAX_FINDINGS == found(world)
 
 
 def test_pages_cover_every_row(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """However small the pages are, each row is looked at once, and what is broken in any page is found."""
     caller = world.caller(1_000_000)
     made = [world.submit(caller, f"key {number}").job_id for number in range(7)]
-    monkeypatch.setattr(audit, "PAGE_ROWS", 3)
-    healthy = audit.report(world.database)
+    monkeypatch.setattr(all_checks, "PAGE_ROWS", 3)
+    healthy = all_checks.report(world.database)
     world.run("update job set event_sequence = 1 where id > :id", id=made[3])
-    broken = world.read(audit.audit)
+    broken = world.read(all_checks.audit)
     world.run("update job set event_sequence = 0")
 
     assert ([], 7) == (healthy.findings, healthy.rows["job"])
@@ -106,33 +106,33 @@ def test_what_is_old_is_judged_by_a_clock_that_is_trusted(world: World) -> None:
     )
     age_ms = 26 * 3600 * 1000
 
-    assert [] == world.read(audit.audit)
-    assert [] == world.read(lambda tx: audit.audit(tx, now_ms=world.now_ms + age_ms))
-    late = world.read(lambda tx: audit.audit(tx, now_ms=world.now_ms + age_ms + 1))
+    assert [] == world.read(all_checks.audit)
+    assert [] == world.read(lambda tx: all_checks.audit(tx, now_ms=world.now_ms + age_ms))
+    late = world.read(lambda tx: all_checks.audit(tx, now_ms=world.now_ms + age_ms + 1))
     assert [("blob_orphan", blob.blob_id)] == [(finding.check, finding.subject) for finding in late]
 
 
 def test_an_audit_that_is_stopped_looks_no_further(world: World) -> None:
     """A worker that ends does not wait for it."""
     world.running()
-    report = audit.report(world.database, rest=lambda: False)
+    report = all_checks.report(world.database, rest=lambda: False)
 
     assert ({}, Position("account", "")) == (report.rows, report.stopped_at)
 
 
 def test_an_audit_continues_where_it_stopped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it stops, each row is looked at once, and each broken one is found once."""
-    monkeypatch.setattr(audit, "PAGE_ROWS", 3)
-    monkeypatch.setattr(audit, "PAGES_AT_ONCE", 2)
+    monkeypatch.setattr(all_checks, "PAGE_ROWS", 3)
+    monkeypatch.setattr(all_checks, "PAGES_AT_ONCE", 2)
     caller = world.caller(1_000_000)
     made = [world.submit(caller, f"key {number}").job_id for number in range(10)]
-    whole = audit.report(world.database)
+    whole = all_checks.report(world.database)
     world.run("update job set event_sequence = 1 where id > :id", id=made[6])
-    parts: list[audit.Report] = []
+    parts: list[all_checks.Report] = []
     position: Position | None = None
     while not parts or position is not None:
         asked = iter((False, True))
-        part = audit.report(world.database, start=position, rest=lambda asked=asked: not next(asked))  # type: ignore[misc]
+        part = all_checks.report(world.database, start=position, rest=lambda asked=asked: not next(asked))  # type: ignore[misc]
         parts.append(part)
         position = part.stopped_at
     world.run("update job set event_sequence = 0")
@@ -150,8 +150,8 @@ def test_work_that_goes_on_between_two_snapshots_is_no_finding(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No snapshot is held while the others' pages are read, so each page sees later records."""
-    monkeypatch.setattr(audit, "PAGE_ROWS", 2)
-    monkeypatch.setattr(audit, "PAGES_AT_ONCE", 1)
+    monkeypatch.setattr(all_checks, "PAGE_ROWS", 2)
+    monkeypatch.setattr(all_checks, "PAGES_AT_ONCE", 1)
     caller = world.caller(1_000_000_000)
     claims: list[Claim] = []
     until_ms = world.now_ms + 20
@@ -172,7 +172,7 @@ def test_work_that_goes_on_between_two_snapshots_is_no_finding(
     world.slots(2)
     for _ in range(3):
         work()
-    report = audit.report(world.database, rest=work)
+    report = all_checks.report(world.database, rest=work)
 
     assert [] == report.findings
     assert (20, until_ms) == (len(world.all("select id from job")), world.now_ms)
@@ -185,7 +185,7 @@ def test_an_audit_of_what_is_new_leaves_out_the_rest(world: World) -> None:
     world.now_ms += 10_000
     new = [world.submit(caller, f"new {number}").job_id for number in range(2)]
     world.run("update job set event_sequence = 1")
-    report = audit.report(world.database, since_ms=world.now_ms - 5_000)
+    report = all_checks.report(world.database, since_ms=world.now_ms - 5_000)
     world.run("update job set event_sequence = 0")
 
     assert new == [finding.subject for finding in report.findings if finding.check == "job_events"]
@@ -206,7 +206,7 @@ def test_one_worker_audits_in_an_hour(world: World) -> None:
     world.now_ms += runs.EVERY_MS
     assert [True, False] == [begin("worker_b"), begin("worker_a")]
 
-    report = audit.report(world.database)
+    report = all_checks.report(world.database)
 
     def end(worker_id: str) -> None:
         world.write(lambda tx: runs.end(tx, worker_id, Progress(), report, rows=1, now_ms=world.now_ms))
@@ -216,7 +216,7 @@ def test_one_worker_audits_in_an_hour(world: World) -> None:
     end("worker_b")
     last = world.read(runs.last)
     assert last is not None
-    checks = [*(check.name for check in audit.CHECKS), audit.DATABASE_DAMAGED]
+    checks = [*(check.name for check in all_checks.CHECKS), all_checks.DATABASE_DAMAGED]
     assert (world.now_ms, dict.fromkeys(checks, 0)) == (last.ended_at, last.findings)
 
 
@@ -377,7 +377,7 @@ def own_voice(world: World, caller: Caller) -> str:
 
 def found(world: World) -> list[str]:
     """The names of what the audit finds, as upkeep makes it with a clock that it trusts."""
-    findings = world.database.snapshot(lambda tx: audit.audit(tx, now_ms=world.now_ms))
+    findings = world.database.snapshot(lambda tx: all_checks.audit(tx, now_ms=world.now_ms))
     return [finding.check for finding in findings]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from servers.world import World
-from tenuto.features.audit.audit import SWEPT_WITHIN_MS
+from tenuto.features.audit.all_checks import SWEPT_WITHIN_MS
 from tenuto.features.audit.check import Finding
 from tenuto.features.audit.deep import Rehashed, rehash, unreadable_jobs
 from tenuto.file import operations as artifacts

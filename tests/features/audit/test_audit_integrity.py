@@ -8,7 +8,7 @@ import pytest
 from servers.postgres import PostgresServer
 from servers.service import RunningService
 from servers.world import World
-from tenuto.features.audit.audit import database_damage
+from tenuto.features.audit.all_checks import database_damage
 
 INDEX = "sqlite_autoindex_idempotency_1"
 

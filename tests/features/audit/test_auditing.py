@@ -12,8 +12,8 @@ from servers.rig import Interrupted, Rig, T, eventually
 from servers.speed import HANG_S
 from servers.world import World
 from tenuto.db.database import Transaction
-from tenuto.features.audit import audit, auditor, runs
-from tenuto.features.audit.audit import CHECKS, DATABASE_DAMAGED, Position
+from tenuto.features.audit import all_checks, hourly, runs
+from tenuto.features.audit.all_checks import CHECKS, DATABASE_DAMAGED, Position
 from tenuto.features.audit.runs import LastAudit
 from tenuto.features.telemetry.api_metrics import RecordsCollector, read_records
 
@@ -22,8 +22,8 @@ def audited(rig: Rig, worker_id: str = "worker_us") -> LastAudit | None:
     """What the newest audit found, after this worker has made the one that is due, if any."""
     turn = rig.turn()
     turn.context = replace(rig.context, worker_id=worker_id)
-    if auditor.is_ours(turn):
-        auditor.make(turn)
+    if hourly.is_ours(turn):
+        hourly.make(turn)
     return rig.world.read(runs.last)
 
 
@@ -133,8 +133,8 @@ def test_what_an_hour_is_too_short_for_continues_in_the_next(
     one has come to its end.
     """
     for name, value in (("PAGE_ROWS", 2), ("PAGES_AT_ONCE", 4)):
-        monkeypatch.setattr(audit, name, value)
-    monkeypatch.setattr(auditor, "AUDIT_S", 0.0)
+        monkeypatch.setattr(all_checks, name, value)
+    monkeypatch.setattr(hourly, "AUDIT_S", 0.0)
     claim = world.running()
     world.finish(claim.attempt_id)
     world.run("update job set event_sequence = event_sequence + 1 where id = :id", id=claim.job_id)
@@ -158,8 +158,8 @@ def test_what_an_hour_is_too_short_for_continues_in_the_next(
 
 def test_what_is_new_is_audited_in_each_hour(world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """However far the look through all records has still to go."""
-    monkeypatch.setattr(audit, "PAGES_AT_ONCE", 1)
-    monkeypatch.setattr(auditor, "AUDIT_S", 0.0)
+    monkeypatch.setattr(all_checks, "PAGES_AT_ONCE", 1)
+    monkeypatch.setattr(hourly, "AUDIT_S", 0.0)
     audited(rig)
     world.now_ms += runs.EVERY_MS
     claim = world.running()
@@ -178,8 +178,8 @@ def test_an_audit_that_is_stopped_says_nothing(world: World, rig: Rig) -> None:
     """What was looked at in part is no audit."""
     turn = rig.turn()
     turn.stopping.set()
-    is_ours = auditor.is_ours(turn)
-    auditor.make(turn)
+    is_ours = hourly.is_ours(turn)
+    hourly.make(turn)
 
     assert is_ours
     assert world.read(runs.last) is None

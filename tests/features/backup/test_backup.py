@@ -24,15 +24,15 @@ from servers.speed import HANG_S
 from tenuto import failpoints
 from tenuto.db import connection, schema
 from tenuto.db.database import Database
+from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import migrate
-from tenuto.db.opening import open_database
 from tenuto.errors import OperatorError
 from tenuto.features.backup import backups, restore, take
 from tenuto.features.backup.manifest import read_manifest
 from tenuto.features.backup.rows import LEFT_OUT
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
-from tenuto.process.opening import refuse_unfinished
+from tenuto.process.data_opening import refuse_unfinished
 
 Operation = dict[str, Any]
 

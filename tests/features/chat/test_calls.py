@@ -24,11 +24,11 @@ from tenuto.errors import (
     SettingsInvalid,
     Unavailable,
 )
-from tenuto.features.chat import calls
+from tenuto.features.chat import model_calls
 from tenuto.features.chat import priced_calls as billing
 from tenuto.features.chat.answers import Usage
-from tenuto.features.chat.calls import Calls, ModelCall
 from tenuto.features.chat.meter import Meter
+from tenuto.features.chat.model_calls import Calls, ModelCall
 from tenuto.features.chat.rows import CallRow
 from tenuto.features.history import usage_rows as usage
 from tenuto.features.history.rows import Used
@@ -176,7 +176,7 @@ def test_what_no_end_was_said_of_is_released(world: World) -> None:
 
 def test_a_charge_of_unknown_outcome_is_made_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The settlement was stored and its answer lost: it is tried again, and known (P3)."""
-    monkeypatch.setattr(calls, "RETRY_S", 0.01)
+    monkeypatch.setattr(model_calls, "RETRY_S", 0.01)
     caller = world.caller(credit_micros=10_000)
     call_id = begun(world, caller)
     lost = LostAnswer(world.database)
@@ -194,7 +194,7 @@ def test_a_charge_of_unknown_outcome_is_made_once(world: World, monkeypatch: pyt
 
 def test_a_hold_of_unknown_outcome_is_released(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller is answered with 503, and nothing stays held."""
-    monkeypatch.setattr(calls, "RETRY_S", 0.01)
+    monkeypatch.setattr(model_calls, "RETRY_S", 0.01)
     caller = world.caller(credit_micros=10_000)
 
     async def scenario() -> None:
@@ -216,8 +216,8 @@ def test_an_answer_does_not_wait_for_a_database_that_is_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is given after a while; the charge follows when the database is back, and the usage with it."""
-    monkeypatch.setattr(calls, "RETRY_S", 0.01)
-    monkeypatch.setattr(calls, "SETTLE_S", 0.1)
+    monkeypatch.setattr(model_calls, "RETRY_S", 0.01)
+    monkeypatch.setattr(model_calls, "SETTLE_S", 0.1)
     caller = world.caller(credit_micros=10_000)
     line = Interrupted(world.database)
 
@@ -253,7 +253,7 @@ def test_an_answer_does_not_wait_for_a_database_that_is_away(
 )
 def test_settings_that_contradict_each_other_are_named(table: dict[str, Any], fault: str) -> None:
     """A price that would charge nobody is a mistake that is reported at the start."""
-    from tenuto.config.models import read_models
+    from tenuto.config.model_settings import read_models
 
     faults: list[str] = []
     read_models({MODEL: table}, faults)

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from tenuto.config import ModelSettings, Settings, UpstreamSettings
-from tenuto.features.chat import body as chat
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat import chat_body as chat
 from tenuto.features.chat.catalog import taken_by
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.messages import Image, Message
 from tenuto.kind.rules import models
 

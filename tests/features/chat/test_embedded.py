@@ -9,10 +9,10 @@ import pytest
 from tenuto.config import Settings
 from tenuto.errors import ModelUnavailable
 from tenuto.features.chat.answers import Piece
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.embedded import EmbeddedChat
 from tenuto.features.chat.messages import Message
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec
 from tenuto.kind.rules import models
 

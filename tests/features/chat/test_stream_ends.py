@@ -19,13 +19,13 @@ from tenuto.errors import AnswerCutOff, ModelUnavailable
 from tenuto.features.chat import embeddings, gathered, runs
 from tenuto.features.chat import upstream as upstream_module
 from tenuto.features.chat.answers import FRAME_TOKENS, Piece, tokens_of
-from tenuto.features.chat.body import ChatRequest
-from tenuto.features.chat.calls import Calls
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.chats import Chats
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.gathered import engines
 from tenuto.features.chat.messages import Message
 from tenuto.features.chat.meter import Meter
+from tenuto.features.chat.model_calls import Calls
 from tenuto.kind import rules
 
 pytestmark = pytest.mark.variant("database", only="postgresql")

@@ -14,7 +14,7 @@ from tenuto.db.database import Database
 from tenuto.errors import ModelUnavailable
 from tenuto.features.chat import routes as chat
 from tenuto.features.chat.answers import Piece, Usage
-from tenuto.features.chat.body import ChatRequest, check
+from tenuto.features.chat.chat_body import ChatRequest, check
 from tenuto.features.http_guard.server import Server
 from tenuto.features.openai import responses
 

@@ -14,7 +14,7 @@ from tenuto import config
 from tenuto.config import UpstreamSettings
 from tenuto.errors import ModelUnavailable, OperatorError, SettingsInvalid
 from tenuto.features.chat import upstream
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.messages import Message
 from tenuto.features.chat.upstream import UNREACHABLE, UNREACHABLE_AFTER, UpstreamChat
 from tenuto.kind.rules import models

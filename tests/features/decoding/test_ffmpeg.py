@@ -13,8 +13,8 @@ import pytest
 import soundfile
 
 from servers.ffmpegs import ffmpeg
-from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable
 from tenuto.features.decoding.confinement import missing_here
+from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed, NotReadable
 from tenuto.features.recognition.sound_files import to_flac
 from tenuto.features.renditions import ffmpeg as module
 

@@ -13,7 +13,7 @@ import soundfile
 
 from features.decoding.readers import converted
 from servers.flacs import silence
-from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable, start_child
+from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed, NotReadable, start_child
 from tenuto.features.recognition import to_flac as module
 from tenuto.features.recognition.sound_files import to_flac
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from features.decoding.readers import as_pcm, converted
 from servers.ffmpegs import ffmpeg
-from tenuto.features.decoding.child import NotReadable
+from tenuto.features.decoding.decoder_child import NotReadable
 from tenuto.features.openai.recordings import FormReader
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.layout import sounds_of

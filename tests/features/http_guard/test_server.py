@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from servers.speed import HANG_S, within
-from tenuto.api.body import ClientGone, read_body
+from tenuto.api.body_bytes import ClientGone, read_body
 from tenuto.api.errors import error_answer
 from tenuto.api.limits import HttpLimits
 from tenuto.errors import InvalidApiKey, OperatorError, TenutoError

@@ -10,7 +10,7 @@ import pytest
 
 from tenuto import config
 from tenuto.config import Settings
-from tenuto.config.models import read_models
+from tenuto.config.model_settings import read_models
 from tenuto.errors import OperatorError, SettingsInvalid
 from tenuto.features.image import kind as image
 from tenuto.features.models.manifest import shipped

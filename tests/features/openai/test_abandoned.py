@@ -10,11 +10,11 @@ import pytest
 
 from servers.world import World
 from tenuto.account.caller import Caller
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Database
-from tenuto.features.openai import jobs
-from tenuto.features.openai.jobs import Submitted, waiting
+from tenuto.features.openai import request_jobs
+from tenuto.features.openai.request_jobs import Submitted, waiting
 from tenuto.features.openai.requests import OpenRequests
 
 
@@ -44,7 +44,7 @@ class Processes:
 @pytest.fixture
 def soon(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world in which a job that was left is cancelled at once."""
-    monkeypatch.setattr(jobs, "ABANDON_S", 0.02)
+    monkeypatch.setattr(request_jobs, "ABANDON_S", 0.02)
     world = World(database, tmp_path)
     world.open(1)
     return world

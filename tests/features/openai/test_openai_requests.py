@@ -11,8 +11,8 @@ from servers.world import World
 from tenuto.api.call import Call
 from tenuto.db.database import Database
 from tenuto.features.openai import requests as openai
-from tenuto.features.openai.jobs import not_succeeded
-from tenuto.features.openai.keys import _Tries
+from tenuto.features.openai.idempotency_keys import _Tries
+from tenuto.features.openai.request_jobs import not_succeeded
 from tenuto.features.openai.requests import OpenRequests
 
 STEM = "openai" + "1" * 39

@@ -8,7 +8,7 @@ import pytest
 from tenuto.features.recognition.recognise_chunk import checked
 from tenuto.host.host import HostResult
 from tenuto.host.registry import SEGMENT_TEXT, WORD_TIMESTAMPS
-from tenuto.worker.calls import ResultInvalid
+from tenuto.worker.engine_calls import ResultInvalid
 
 LENGTH_S = 10.0
 SOUND = {"start": 1, "end": 2.5, "text": "one", "speaker": "S01", "type": "speech"}

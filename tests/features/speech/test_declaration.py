@@ -15,7 +15,7 @@ from scripts import parameter_schemas
 from scripts.parameter_schemas import property_of
 
 from servers.document import document
-from tenuto.features.chat import body as chat
+from tenuto.features.chat import chat_body as chat
 from tenuto.features.speech.parameters import EMOTIONS
 from tenuto.host.registry import CHAT_HONOURED
 from tenuto.kind.fields import Boolean, Field, Integer, Number, Text

@@ -17,7 +17,7 @@ from tenuto.job import audio_segments, chunks
 from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey
 from tenuto.worker import storage_retries
-from tenuto.worker.calls import EngineCalls, ResultInvalid
+from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
 
 SOUND = pcm16_wav(bytes(480), 24_000, 1)
@@ -25,7 +25,9 @@ SOUND = pcm16_wav(bytes(480), 24_000, 1)
 
 def calls_of(rig: Rig, claim: Claim) -> EngineCalls:
     watched = rig.heartbeat.watch(claim.attempt_id, cancellable=claim.rerunnable)
-    return EngineCalls(rig.context, Engines(rig.context, [], rig.bell), claim, watched, lambda: None)
+    return EngineCalls(
+        rig.context, Engines(rig.context, [], rig.work_condition), claim, watched, lambda: None
+    )
 
 
 def preview(rig: Rig, claim: Claim) -> Preview:

@@ -6,7 +6,7 @@ import pytest
 
 from tenuto.features.speech.run import checked
 from tenuto.host.host import HostResult
-from tenuto.worker.calls import ResultInvalid
+from tenuto.worker.engine_calls import ResultInvalid
 from tenuto_engine.wav import pcm16_wav
 
 TEXT = "Two words."

@@ -8,7 +8,7 @@ from features.studio.browsers import HOUR_MS, START_MS, Studio, error, faults
 from servers.lost_answer import LostAnswer
 from tenuto.account import operations as accounts
 from tenuto.errors import OperatorError
-from tenuto.features.studio import keys
+from tenuto.features.studio import api_keys
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -102,7 +102,7 @@ def test_only_a_working_key_of_ones_own_gets_another_secret(studio: Studio) -> N
     path = f"/web/keys/{made['id']}/rotation"
     not_mine = [other.post(path, {}), browser.post(f"/web/keys/{OTHER_KEY}/rotation", {})]
     wrong = faults(browser.post(path, {"grace_hours": 169}))
-    many = [browser.post(path, {"grace_hours": 1}) for _ in range(keys.MAX_SECRETS)]
+    many = [browser.post(path, {"grace_hours": 1}) for _ in range(api_keys.MAX_SECRETS)]
     studio.pass_time(HOUR_MS)
     later = browser.post(path, {}).status_code
     browser.request("DELETE", f"/web/keys/{made['id']}")
@@ -110,7 +110,7 @@ def test_only_a_working_key_of_ones_own_gets_another_secret(studio: Studio) -> N
 
     assert [(404, "not_found")] * 2 == [error(answer) for answer in not_mine]
     assert [("grace_hours", "out_of_range")] == wrong
-    assert [201] * (keys.MAX_SECRETS - 1) + [429] == [answer.status_code for answer in many]
+    assert [201] * (api_keys.MAX_SECRETS - 1) + [429] == [answer.status_code for answer in many]
     assert (201, 400) == (later, revoked.status_code)
 
 
@@ -144,7 +144,7 @@ def test_nobody_sees_or_revokes_another_accounts_key(studio: Studio) -> None:
 
 def test_an_account_has_only_so_many_keys_that_work(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then one has to be revoked first (P14)."""
-    monkeypatch.setattr(keys, "MAX_LIVE_KEYS", 2)
+    monkeypatch.setattr(api_keys, "MAX_LIVE_KEYS", 2)
     browser = studio.person("me")
     first = browser.post("/web/keys", {"name": "a"}).json()
     statuses = [browser.post("/web/keys", {"name": name}).status_code for name in "bc"]
@@ -158,7 +158,7 @@ def test_the_last_key_that_an_account_may_have_is_made_although_its_answer_is_lo
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """COMMIT is done and its answer lost: the key is not counted against itself, and it works."""
-    monkeypatch.setattr(keys, "MAX_LIVE_KEYS", 1)
+    monkeypatch.setattr(api_keys, "MAX_LIVE_KEYS", 1)
     browser = studio.person("me")
     lost: Any = LostAnswer(studio.database)
     studio.service.database = lost
@@ -176,7 +176,7 @@ def test_the_last_secret_that_a_key_may_have_is_added_although_its_answer_is_los
     studio: Studio, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """COMMIT is done and its answer lost: the key has the old secret and that of the answer, and no third."""
-    monkeypatch.setattr(keys, "MAX_SECRETS", 2)
+    monkeypatch.setattr(api_keys, "MAX_SECRETS", 2)
     browser = studio.person("me")
     made = browser.post("/web/keys", {"name": "k"}).json()
     lost: Any = LostAnswer(studio.database)
@@ -207,7 +207,7 @@ def test_keys_come_in_pages(studio: Studio) -> None:
 
 def test_keys_are_not_made_without_end(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of revoked keys stay: so many are made within an hour, and no more (P14)."""
-    monkeypatch.setattr(keys, "MAX_NEW_KEYS", 3)
+    monkeypatch.setattr(api_keys, "MAX_NEW_KEYS", 3)
     browser, other = studio.person("me"), studio.person("they")
     statuses = []
     for number in range(4):

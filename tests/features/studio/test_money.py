@@ -15,7 +15,7 @@ from features.studio.browsers import DAY_MS, Browser, Studio, error, faults
 from features.studio.conftest import Open
 from servers.world import METERED, SPEECH
 from tenuto.account.caller import Caller
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.features.studio import money

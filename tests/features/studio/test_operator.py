@@ -216,7 +216,7 @@ def test_a_worker_shows_what_it_cannot_run_and_what_its_engines_take(studio: Stu
             abilities=[away],
             engine_memory_mib=900,
         )
-        catalog.engines_weighed(tx, "worker_b", {SPEECH: 120})
+        catalog.engines_measured(tx, "worker_b", {SPEECH: 120})
 
     studio.database.write(register)
     workers = {worker["id"]: worker for worker in operator.get("/web/operator/workers").json()["data"]}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto.api.request_body import decode_name
+from tenuto.api.json_body import decode_name
 from tenuto.errors import InvalidRequest
 from tenuto.features.decoding.wav import pcm16_wav
 from tenuto.features.voices.rules import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from servers.speed import HANG_S, within
-from tenuto.features.webhooks import rules, sending
+from tenuto.features.webhooks import public_addresses, rules, sending
 
 PRIVATE = (
     *("127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0", "100.64.0.1"),
@@ -31,7 +31,7 @@ PRIVATE = (
 @pytest.mark.parametrize("address", PRIVATE)
 def test_an_address_of_a_private_network_is_not_public(address: str) -> None:
     """Also one inside another: mapped, translated (NAT64) and tunnelled (6to4) ones."""
-    assert not rules.is_public_address(address)
+    assert not public_addresses.is_public_address(address)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_where_every_server_is_allowed_a_host_is_an_address_or_a_name(host: str)
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
 def test_an_address_of_the_internet_is_public(address: str) -> None:
     """Those are where messages go."""
-    assert rules.is_public_address(address)
+    assert public_addresses.is_public_address(address)
 
 
 @pytest.mark.parametrize(

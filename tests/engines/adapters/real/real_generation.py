@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from engines.adapters.adapted import Adapted, tone
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, Cancelled, EngineSpec
 from tenuto.host.manifests import adapters
 

@@ -14,17 +14,17 @@ _LEDGER = {"after": query.cursor("entry"), "limit": query.limit}
 async def balance(call: Call) -> Answer:
     """GET /v1/account/balance."""
 
-    def look(tx: Transaction, who: Caller) -> Balance:
+    def find(tx: Transaction, who: Caller) -> Balance:
         return read.balance(tx, who.account_id)
 
-    return json_answer(200, await call.read(look))
+    return json_answer(200, await call.read(find))
 
 
 async def ledger(call: Call) -> Answer:
     """GET /v1/account/ledger, newest first."""
 
-    def look(tx: Transaction, who: Caller) -> tuple[list[LedgerEntry], str | None]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[LedgerEntry], str | None]:
         filters = query.read_query(call, _LEDGER)
         return read.ledger(tx, who.account_id, after=filters.get("after"), limit=query.limit_of(filters))
 
-    return json_list(*await call.read(look))
+    return json_list(*await call.read(find))

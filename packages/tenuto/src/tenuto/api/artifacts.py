@@ -9,7 +9,7 @@ from typing import Any
 from tenuto import failpoints
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers, json_answer, json_list
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_answer
 from tenuto.api.query import read_query, text
@@ -52,17 +52,17 @@ _log = get_logger("tenuto.api")
 async def content(call: Call) -> Answer | None:
     """GET /v1/artifacts/{id}/content: 200, 206, 304 or 416; 503 when the bytes are missing or damaged."""
 
-    def look(tx: Transaction, who: Caller) -> Opened:
+    def find(tx: Transaction, who: Caller) -> Opened:
         artifact_id = call.path_id("artifact_id", "artifact")
         return artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
 
-    return await send_content(call, await call.read(look))
+    return await send_content(call, await call.read(find))
 
 
 async def segments(call: Call) -> Answer:
     """GET /v1/jobs/{id}/audio-segments: all that one attempt saved; by default, the newest attempt."""
 
-    def look(tx: Transaction, who: Caller) -> list[Segment]:
+    def find(tx: Transaction, who: Caller) -> list[Segment]:
         return preview.list_segments(
             tx,
             account_id=who.account_id,
@@ -70,13 +70,13 @@ async def segments(call: Call) -> Answer:
             attempt_id=read_query(call, _SEGMENTS).get("attempt_id"),
         )
 
-    return json_list(await call.read(look))
+    return json_list(await call.read(find))
 
 
 async def segment_content(call: Call) -> Answer | None:
     """GET /v1/jobs/{id}/audio-segments/{segment_id}/content: a WAV, sent like an artifact."""
 
-    def look(tx: Transaction, who: Caller) -> Opened:
+    def find(tx: Transaction, who: Caller) -> Opened:
         return preview.open_segment(
             tx,
             account_id=who.account_id,
@@ -84,7 +84,7 @@ async def segment_content(call: Call) -> Answer | None:
             segment_id=call.path_id("segment_id", "segment"),
         )
 
-    return await send_content(call, await call.read(look))
+    return await send_content(call, await call.read(find))
 
 
 async def erase_job_content(call: Call) -> Answer:

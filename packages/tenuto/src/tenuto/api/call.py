@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from tenuto.account import operations as accounts
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer
-from tenuto.api.body import ClientGone, read_body, stream_body
+from tenuto.api.body_bytes import ClientGone, read_body, stream_body
 from tenuto.api.errors import cause_of_503, error_answer, stated, status_of
 from tenuto.api.limits import FairThreads
 from tenuto.api.service import Service
@@ -128,23 +128,23 @@ class Call:
         """Authenticate and read in one database operation, for a request without a body."""
         ask = self.identify(self)
 
-        def look(tx: Transaction) -> T:
+        def find(tx: Transaction) -> T:
             return operation(tx, self._admit(ask(tx)()))
 
-        return await self.service.database.read_async(look)
+        return await self.service.database.read_async(find)
 
     async def read_again(self, operation: Callable[[Transaction, Caller], T]) -> T:
         """`read` after a long wait: InvalidApiKey if the key was revoked meanwhile."""
         ask = self.identify(self)
         return await self.read_patiently(lambda tx: operation(tx, ask(tx)()))
 
-    async def read_patiently(self, look: Callable[[Transaction], T]) -> T:
+    async def read_patiently(self, find: Callable[[Transaction], T]) -> T:
         """A read that is retried for some seconds while the database is unavailable."""
         loop = asyncio.get_running_loop()
         end = loop.time() + RIDE_OVER_S
         while True:
             try:
-                return await self.service.database.read_async(look)
+                return await self.service.database.read_async(find)
             except Unavailable as error:
                 was_last = type(error) is not Unavailable or loop.time() >= end
                 if was_last or not await self.wait(asyncio.Event(), AWAY_PAUSE_S):
@@ -174,9 +174,9 @@ class Call:
         assert self.caller is not None
         return threads.run(self.caller.account_id, work)
 
-    async def report(self, look: Callable[[Transaction], T]) -> T:
+    async def report(self, find: Callable[[Transaction], T]) -> T:
         """Read many rows in a thread: on SQLite this would block the event loop."""
-        return await self.beside(self.service.reports, lambda: self.service.database.read(look))
+        return await self.beside(self.service.reports, lambda: self.service.database.read(find))
 
     def is_gone(self) -> bool:
         """Whether the client has left, or was cut off: what is sent now goes nowhere."""

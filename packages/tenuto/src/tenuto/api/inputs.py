@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.account.caller import Caller
-from tenuto.api import request_body
+from tenuto.api import json_body
 from tenuto.api.answers import REPLAYED, Answer, json_answer
-from tenuto.api.body import refuse_declared_length
+from tenuto.api.body_bytes import refuse_declared_length
 from tenuto.api.call import Call
 from tenuto.api.uploads import check_quota
 from tenuto.db.database import Transaction
@@ -51,12 +51,12 @@ class _First(Exception):
 async def create(call: Call) -> Answer:
     """POST /v1/input-artifacts: 201 when the bytes are durable. Checks run in the order of these lines."""
     caller = await call.authenticate()
-    if request_body.media_type(call) != INPUT_MEDIA_TYPE.encode():
+    if json_body.media_type(call) != INPUT_MEDIA_TYPE.encode():
         raise UnsupportedMediaType("input must be audio/flac")
     upload = _head(call, caller)
     refuse_declared_length(call.scope["headers"], MAX_INPUT_BYTES)
     with call.service.uploads.slot(caller.account_id):
-        first = await call.service.database.read_async(lambda tx: _look(tx, call, upload))
+        first = await call.service.database.read_async(lambda tx: _find_first(tx, call, upload))
         body = call.stream_body(MAX_INPUT_BYTES)
         if first is not None:
             # A replay: its bytes are read only so that the client can send them, and discarded.
@@ -70,8 +70,8 @@ async def create(call: Call) -> Answer:
 
 def _head(call: Call, caller: Caller) -> _Upload:
     faults: list[Fault] = []
-    sha256 = request_body.content_sha256(call, faults)
-    key = request_body.idempotency_key(call, faults)
+    sha256 = json_body.content_sha256(call, faults)
+    key = json_body.idempotency_key(call, faults)
     name = _file_name(call, faults)
     if faults:
         raise InvalidRequest(faults)
@@ -83,7 +83,7 @@ def _file_name(call: Call, faults: list[Fault]) -> str | None:
     values = call.header_values(NAME_HEADER.lower().encode())
     if not values:
         return None
-    name = request_body.decode_name(values[0]) if len(values) == 1 else None
+    name = json_body.decode_name(values[0]) if len(values) == 1 else None
     if name is not None and not _has_controls(name) and 1 <= len(name) <= MAX_NAME_CHARACTERS:
         return name
     message = (
@@ -97,7 +97,7 @@ def _has_controls(name: str) -> bool:
     return any(category(mark) in ("Cc", "Cs") for mark in name)
 
 
-def _look(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
+def _find_first(tx: Transaction, call: Call, upload: _Upload) -> Input | None:
     """The record that this upload made before; if there is none, the quota must allow it. Erased."""
     account_id = upload.caller.account_id
     if upload.idempotency_key is not None:

@@ -5,7 +5,7 @@ from functools import partial
 
 from tenuto import failpoints, strict_json
 from tenuto.account.caller import Caller
-from tenuto.api import query, request_body, retry_after
+from tenuto.api import json_body, query, retry_after
 from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
@@ -36,12 +36,12 @@ PAGE: Mapping[str, query.Rule] = {"after": query.cursor("job"), "limit": query.l
 async def create(call: Call) -> Answer:
     """POST /v1/jobs: 202 when the job is durable. Checks run in the order of these lines."""
     caller = await call.authenticate()
-    body, value = await request_body.read_json(call, call.service.settings.job_body_kib << 10)
+    body, value = await json_body.read_json(call, call.service.settings.job_body_kib << 10)
     request = Request(
         caller=caller,
         idempotency_key=_idempotency_key(call),
         body=body.decode(),
-        body_sha256=await request_body.beside_large(call, body, partial(strict_json.body_sha256, value)),
+        body_sha256=await json_body.beside_large(call, body, partial(strict_json.body_sha256, value)),
         value=value,
         origin=call.origin(),
     )
@@ -65,11 +65,11 @@ async def show(call: Call) -> Answer:
     if cached is not None:
         return Answer(200, cached)
 
-    def look(tx: Transaction) -> tuple[int, Operation]:
+    def find(tx: Transaction) -> tuple[int, Operation]:
         # Sequence first, so that a change between the two reads is noticed.
         return read.sequence(tx, job_id) if wait_s else 0, read.for_caller(tx, caller, job_id)
 
-    sequence, operation = await call.service.database.read_async(look)
+    sequence, operation = await call.service.database.read_async(find)
     was_held = False
     if wait_s and not operation.is_final():
         operation, was_held = await changed(call, operation, sequence, wait_s)
@@ -84,7 +84,7 @@ async def show(call: Call) -> Answer:
 async def index(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
-    def look(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
         filters = query.read_query(call, {**FILTERS, **PAGE})
         return read.list_jobs(
             tx,
@@ -96,16 +96,16 @@ async def index(call: Call) -> Answer:
             limit=query.limit_of(filters),
         )
 
-    return json_list(*await call.read(look))
+    return json_list(*await call.read(find))
 
 
 async def request(call: Call) -> Answer:
     """GET /v1/jobs/{id}/request: the accepted body, as it arrived."""
 
-    def look(tx: Transaction, who: Caller) -> str:
+    def find(tx: Transaction, who: Caller) -> str:
         return read.request_body(tx, who, call.path_id("job_id", "job"))
 
-    return Answer(200, (await call.read(look)).encode())
+    return Answer(200, (await call.read(find)).encode())
 
 
 async def cancel(call: Call) -> Answer:
@@ -165,7 +165,7 @@ def _operation(operation: Operation, status: int = 200) -> Answer:
 
 def _idempotency_key(call: Call) -> str:
     values = call.header_values(b"idempotency-key")
-    if len(values) != 1 or request_body.IDEMPOTENCY_KEY.match(values[0]) is None:
+    if len(values) != 1 or json_body.IDEMPOTENCY_KEY.match(values[0]) is None:
         message = (
             "the header is required once: 1 to 255 printable ASCII characters, new for each new piece of work"
         )

@@ -46,10 +46,10 @@ class LongPoll(Struct, eq=False):
 
 
 class Watch:
-    """A thread that calls `look` after every change of a job, and at least once a second, while wanted."""
+    """A thread that calls `check` after every change of a job, and at least once a second, while wanted."""
 
-    def __init__(self, database: Database, name: str, look: Callable[[], None]) -> None:
-        self._database, self._name, self._look = database, name, look
+    def __init__(self, database: Database, name: str, check: Callable[[], None]) -> None:
+        self._database, self._name, self._check = database, name, check
         self._is_wanted = threading.Event()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -59,7 +59,7 @@ class Watch:
         return self._stopping.is_set()
 
     def begin(self) -> None:
-        """Start looking, for somebody who will wait. Call it from one thread at a time.
+        """Start checking, for somebody who will wait. Call it from one thread at a time.
 
         RuntimeError: no thread can be started.
         """
@@ -70,7 +70,7 @@ class Watch:
         self._is_wanted.set()
 
     def rest(self) -> None:
-        """Stop looking until the next `begin`: nobody is waiting."""
+        """Stop checking until the next `begin`: nobody is waiting."""
         self._is_wanted.clear()
 
     def stop(self) -> None:
@@ -92,7 +92,7 @@ class Watch:
     def _serve(self, listener: Listener) -> None:
         while self._is_wanted.wait() and not self._stopping.is_set():
             listener.wait(POLL_S)
-            self._look()
+            self._check()
             self._stopping.wait(PAUSE_S)
 
 
@@ -104,7 +104,7 @@ class LongPolls:
         # Needs no lock: other threads copy it in one atomic step.
         self._waiters: dict[int, LongPoll] = {}
         self._of_account: Counter[str] = Counter()
-        self._watch = Watch(database, "long-polls", self._look)
+        self._watch = Watch(database, "long-polls", self._check)
 
     def enter(self, account_id: str, job_id: str, sequence: int) -> LongPoll | None:
         """A new waiter; None if the account or the process is at its limit, if we are stopping, or if no
@@ -136,7 +136,7 @@ class LongPolls:
         for waiter in list(self._waiters.values()):
             waiter.wake()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         waiters = list(self._waiters.values())
 
         def sequences(tx: Transaction) -> dict[str, int]:

@@ -22,11 +22,11 @@ async def index(call: Call) -> Answer:
     """GET /v1/models, in OpenAI's list format, with what jobs need in addition."""
     service = call.service
 
-    def look(tx: Any, caller: Any) -> list[dict[str, Any]]:
+    def find(tx: Any, caller: Any) -> list[dict[str, Any]]:
         visible = [model for model in service.models.values() if caller.may_use(model.name)]
         return [describe(model, reason) for model, reason in as_offered(service, tx, visible)]
 
-    return json_list(await call.read(look))
+    return json_list(await call.read(find))
 
 
 def as_offered(service: Service, tx: Transaction, models: list[Model]) -> list[tuple[Model, str | None]]:

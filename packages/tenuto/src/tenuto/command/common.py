@@ -39,8 +39,8 @@ def records(location: ServiceLocation, *, creates: bool = False) -> "Iterator[Da
     service of this user runs, nothing is created in a folder that was not named.
     """
     from tenuto.config import FOLDER
+    from tenuto.process.data_opening import open_existing, open_records
     from tenuto.process.local_services import live_services
-    from tenuto.process.opening import open_existing, open_records
 
     settings = location.settings()
     is_named = location.data is not None or settings.folder != FOLDER

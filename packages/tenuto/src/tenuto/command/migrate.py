@@ -25,7 +25,7 @@ def add(parser: Parser, name: str) -> None:
 def _migrate(options: argparse.Namespace, console: Console) -> int:
     """Bring the database up to date, or check whether it is; concurrent runs take turns."""
     from tenuto.db.migrations import applied
-    from tenuto.process.opening import open_records
+    from tenuto.process.data_opening import open_records
     from tenuto.process.runtime import arm_failpoints
 
     location = location_of(options)
@@ -41,8 +41,8 @@ def _migrate(options: argparse.Namespace, console: Console) -> int:
 def _is_up_to_date(location: ServiceLocation) -> bool:
     """Whether no migration is missing; prints the missing ones, one per line."""
     from tenuto.db.migrations import pending
-    from tenuto.process.copies import open_compared
-    from tenuto.process.opening import database_unreachable, refuse_unfinished
+    from tenuto.process.data_opening import database_unreachable, refuse_unfinished
+    from tenuto.process.newest_copy import open_compared
 
     settings = location.settings()
     refuse_unfinished(settings.folder)

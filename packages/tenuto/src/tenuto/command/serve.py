@@ -54,7 +54,7 @@ def add(parser: Parser, name: str) -> None:
 def _serve(options: argparse.Namespace, console: Console) -> int:
     """Run the API, and a worker with its engines."""
     from tenuto.process.runtime import keep_private
-    from tenuto.worker.child import WORKER, Child
+    from tenuto.worker.serve_child import WORKER, Child
 
     named = {name: getattr(options, name) for name in ("host", "port", "engines", "pull")}
     settings = _settings(options, **named)

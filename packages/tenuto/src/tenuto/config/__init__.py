@@ -15,7 +15,7 @@ import msgspec
 
 from tenuto import failpoints
 from tenuto.config.addresses import NONE
-from tenuto.config.models import (
+from tenuto.config.model_settings import (
     CHAT_FEATURES,
     IMAGE_ADDRESSES,
     AdapterSettings,

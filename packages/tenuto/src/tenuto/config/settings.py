@@ -19,7 +19,7 @@ from tenuto.config.addresses import (
     is_prefix,
     is_program,
 )
-from tenuto.config.models import ModelSettings, read_models
+from tenuto.config.model_settings import ModelSettings, read_models
 from tenuto.config.rules import (
     Amount,
     Choice,
@@ -47,7 +47,7 @@ Prices = Literal["contract", "free"]
 
 
 class Models(Struct, frozen=True):
-    """A table for each model (`config.models`)."""
+    """A table for each model (`config.model_settings`)."""
 
     def read(self, name: str, value: Any, faults: list[str]) -> Any:
         return read_models(value, faults)

@@ -163,7 +163,7 @@ class Connection:
 
     def read(self, operation: Callable[[Transaction], T]) -> T:
         """One operation, without a transaction around its statements."""
-        self._look()
+        self._check_place()
         try:
             result = operation(self.operations)
             if self._unanswered:
@@ -191,7 +191,7 @@ class Connection:
     @contextmanager
     def transaction(self, begin: tuple[str, ...] = ("begin",)) -> Iterator[Transaction]:
         """Committed at the end, rolled back by an exception."""
-        self._look()
+        self._check_place()
         self.has_failed = False
         try:
             for statement in begin:
@@ -295,7 +295,7 @@ class Connection:
         with suppress(psycopg.Error):
             self._session.close()
 
-    def _look(self) -> None:
+    def _check_place(self) -> None:
         """Finds a connection that ended while it was idle, before a commit's outcome can depend on it."""
         try:
             # The server's last words come before the end of the stream.

@@ -6,7 +6,7 @@ Nothing of the address is repeated: libpq mistakes part of an unescaped password
 import re
 from collections.abc import Iterator
 
-from tenuto.db.generation import Outdated
+from tenuto.db.database_copy import Outdated
 
 _REFUSED = re.compile(r"connection to server [^\n]*? failed: (FATAL: +)?([^\n]+)")
 _ESCAPED = "in a password / is written %2F and @ is written %40"

@@ -5,7 +5,7 @@ import secrets
 from msgspec.structs import replace
 
 from tenuto.db.database import Transaction
-from tenuto.db.generation import Copy
+from tenuto.db.database_copy import Copy
 
 STEPS = 1 << 20
 """An epoch rises by a random number: copies that are raised without knowing of each other then differ."""

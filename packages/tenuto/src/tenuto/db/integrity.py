@@ -52,8 +52,8 @@ def faults(
     It reads on connections of its own and blocks nobody; one table or index at a time, so that no snapshot is
     held for long. Raises Unavailable when the database is away.
     """
-    look = _sqlite if database.dialect == "sqlite" else _postgres
-    for number, fault in enumerate(look(database, deep, stopping)):
+    faults_of = _sqlite if database.dialect == "sqlite" else _postgres
+    for number, fault in enumerate(faults_of(database, deep, stopping)):
         if number == MAX_FAULTS:
             return
         yield fault
@@ -117,7 +117,7 @@ def _postgres(database: Database, deep: bool, stopping: Callable[[], bool]) -> I
             yield from _check_btree(database, name, deep)
     elif deep:
         for row in database.read(lambda tx: tx.all(_UNIQUE)):
-            yield from _look_up(database, row)
+            yield from _check_index(database, row)
 
 
 def _check_btree(database: Database, name: str, deep: bool) -> Iterator[Fault]:
@@ -138,7 +138,7 @@ def _check_btree(database: Database, name: str, deep: bool) -> Iterator[Fault]:
         yield Fault(name, str(error).splitlines()[0])
 
 
-def _look_up(database: Database, index: Row) -> Iterator[Fault]:
+def _check_index(database: Database, index: Row) -> Iterator[Fault]:
     """Every row of the table, read in the order of its pages, must be found by its own key in the index.
 
     A key that contains a null equals no key, not even itself: such rows are skipped.
@@ -149,11 +149,11 @@ def _look_up(database: Database, index: Row) -> Iterator[Fault]:
     query = f"""select count(*) as lost from "{table}" a where a.ctid >= '(0,0)' and {index["has_key"]} {also}
         and not exists (select 1 from "{table}" b where {same} {also})"""  # noqa: S608
 
-    def look(tx: Transaction) -> int:
+    def find(tx: Transaction) -> int:
         for setting in ("seqscan", "hashjoin", "mergejoin", "bitmapscan", "material", "memoize"):
             tx.do(f"set local enable_{setting} = off")
         row = tx.one(query)
         return 0 if row is None else int(row["lost"])
 
-    if lost := database.snapshot(look):
+    if lost := database.snapshot(find):
         yield Fault(name, f"{lost} rows of {table} are not found by this index")

@@ -141,8 +141,8 @@ def check(known: list[Migration], applied: dict[str, str]) -> None:
 
 def _done(database: Database) -> dict[str, str]:
     """`applied`, of a database that may still be empty."""
-    look = _HAS_TABLE[database.dialect]
-    return database.read(lambda tx: applied(tx) if tx.one(look) else {})
+    has_table = _HAS_TABLE[database.dialect]
+    return database.read(lambda tx: applied(tx) if tx.one(has_table) else {})
 
 
 def _applied(database: Database, migration: Migration) -> bool:
@@ -195,7 +195,7 @@ def _lock(tx: Transaction, dialect: Dialect) -> None:
         tx.run(f"set local lock_timeout = '{_LOCK_WAIT}'")
 
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 
 
 def wait_for_migrations(
@@ -225,4 +225,4 @@ def wait_for_migrations(
         if not is_reported:
             is_reported = True
             on_wait(why)
-        stopping.wait(LOOK_S)
+        stopping.wait(CHECK_S)

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq
 
 from tenuto.db.connection import SERVER_NETWORK
-from tenuto.db.generation import Outdated
+from tenuto.db.database_copy import Outdated
 from tenuto.db.servers import Servers, Session
 from tenuto.logs import get_logger, log_failure
 

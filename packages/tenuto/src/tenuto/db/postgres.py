@@ -26,7 +26,7 @@ from tenuto.db.connection import (
     ConnectionLost,
 )
 from tenuto.db.database import Asking, Collided, Transaction
-from tenuto.db.generation import Outdated
+from tenuto.db.database_copy import Outdated
 from tenuto.db.lookups import Lookups
 from tenuto.db.notices import Notices, PostgresListener
 from tenuto.db.pending import Pending, answer, refuse

@@ -20,7 +20,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
 from tenuto.db.connection import CONNECT_TIMEOUT_S, NETWORK
-from tenuto.db.generation import Copy, Outdated
+from tenuto.db.database_copy import Copy, Outdated
 from tenuto.errors import OperatorError
 from tenuto.logs import get_logger
 

@@ -37,7 +37,7 @@ FULL_BYTES = 1 << 20
 UNDO_IN_MEMORY = "pragma temp_store = memory"
 # How often a listener polls the database itself, in case a wake-up was lost. At ten times a second, two
 # listeners took a third of an idle service's processor time.
-LOOK_S = 1.0
+CHECK_S = 1.0
 
 # As /proc/self/mountinfo calls them.
 NETWORK_FILE_SYSTEMS = frozenset(
@@ -288,7 +288,7 @@ class SqliteListener:
         self._connection = connection
         self._receiver = receiver
         self._topics = topics
-        self._version = self._look()
+        self._version = self._read_version()
 
     def arm(self, topic: str) -> None:
         self._receiver.arm(topic)
@@ -297,21 +297,21 @@ class SqliteListener:
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = deadline - time.monotonic()
-            woken = self._receiver.wait(min(LOOK_S, left_s))
+            woken = self._receiver.wait(min(CHECK_S, left_s))
             # Checked in both cases: what the caller sees after this call needs no second wake-up.
-            seen, self._version = self._version, self._look()
+            seen, self._version = self._version, self._read_version()
             if woken:
                 return woken
             if seen != self._version:
                 return self._topics
-            if left_s <= LOOK_S:
+            if left_s <= CHECK_S:
                 return woken
 
     def close(self) -> None:
         self._receiver.close()
         self._connection.close()
 
-    def _look(self) -> int:
+    def _read_version(self) -> int:
         """A number that changes with every commit on any other connection."""
         try:
             version: int = self._connection.execute("pragma data_version").fetchone()[0]

@@ -165,11 +165,11 @@ def _usable(
     account_id: str,
     artifact_id: str,
     media_type: str,
-    look: Callable[[Transaction, str, str], InputRow | None],
+    find: Callable[[Transaction, str, str], InputRow | None],
 ) -> InputRow | None:
     if not is_id(artifact_id, "artifact"):
         return None
-    own = look(tx, artifact_id, account_id)
+    own = find(tx, artifact_id, account_id)
     if own is None or own.erased_at is not None or own.media_type != media_type:
         return None
     return own

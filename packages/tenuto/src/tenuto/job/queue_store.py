@@ -336,12 +336,12 @@ def _has_work(models: int) -> str:
 
 def _for_each(models: int, condition: str, column: str, first: str) -> str:
     """One index lookup for each model, combined."""
-    looks = [
+    selects = [
         f"""select {column} from (
                 select {column} from job where {condition.format(model=name)} {first}) as of_{name}"""  # noqa: S608
         for name in (f"model_{number}" for number in range(models))
     ]
-    return " union all ".join(looks)
+    return " union all ".join(selects)
 
 
 def _parameters(lane: str, models: Sequence[str], now_ms: int) -> dict[str, str | int]:

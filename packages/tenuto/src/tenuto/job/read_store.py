@@ -102,7 +102,7 @@ def _page(state: str | None, size: int) -> str:
 def _ids(state: str | None, size: int) -> str:
     """The statement for the newest jobs of one model: one index lookup for each state."""
     assert state is None or state in ALL, state
-    looks = [
+    selects = [
         f"""select id from (
                select id from job
                where account_id = :account_id and model = :model
@@ -110,7 +110,7 @@ def _ids(state: str | None, size: int) -> str:
                order by state desc, id desc limit {size}) as {each}"""  # noqa: S608
         for each in (sorted(ALL) if state is None else [state])
     ]
-    return " union all ".join(looks)
+    return " union all ".join(selects)
 
 
 @cache

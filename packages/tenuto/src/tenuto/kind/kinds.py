@@ -77,8 +77,8 @@ class Kind(Struct, frozen=True, kw_only=True):
     """Looks up what checked parameters refer to. The last argument: the model's values for what the caller
     left out. InvalidRequest: a reference has disappeared since `references` looked."""
     run: Callable[[Any], HostResult]
-    """Runs one attempt, given a `worker.calls.EngineCalls`: returns a checked result whose bytes are not yet
-    durable. Raises ResultInvalid, and what hosts raise."""
+    """Runs one attempt, given a `worker.engine_calls.EngineCalls`: returns a checked result whose bytes are
+    not yet durable. Raises ResultInvalid, and what hosts raise."""
     read_result: Callable[[bytes, dict[str, Any]], SuppliedResult]
     """An operator's file as the result of a job with these frozen parameters. OperatorError: it is not one;
     ValueError, TypeError, KeyError: the parameters are not what this kind froze."""

@@ -41,7 +41,7 @@ def register_worker(
         store.add_offer(tx, worker_id, model)
 
 
-def engines_weighed(tx: Transaction, worker_id: str, engines: Mapping[str, int]) -> None:
+def engines_measured(tx: Transaction, worker_id: str, engines: Mapping[str, int]) -> None:
     """Record the engines that a worker has loaded, and the MiB that each takes."""
     store.set_engines(tx, worker_id, json.dumps(engines))
 

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError
 from tenuto.kind.kinds import kinds
-from tenuto.process.opening import refuse_missing
+from tenuto.process.data_opening import refuse_missing
 from tenuto.process.runtime import keep_private
 from tenuto.process.worker import run_worker
-from tenuto.worker.child import NOT_STARTED, log_not_started, receive_settings
+from tenuto.worker.serve_child import NOT_STARTED, log_not_started, receive_settings
 
 
 def main(read_end: int) -> None:

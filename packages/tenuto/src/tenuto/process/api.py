@@ -25,8 +25,8 @@ from tenuto.kind import operations as workers
 from tenuto.kind import rules as catalog
 from tenuto.kind.presence import AWAY_S, OBSERVE_S, Presence
 from tenuto.process import local_services
-from tenuto.process.copies import begin
-from tenuto.process.opening import MIGRATIONS_PATIENCE_S, is_first_run, open_records
+from tenuto.process.data_opening import MIGRATIONS_PATIENCE_S, is_first_run, open_records
+from tenuto.process.newest_copy import begin
 from tenuto.process.runtime import (
     CLOSE_S,
     Say,
@@ -43,8 +43,8 @@ from tenuto.process.store_watch import StoreWatch, open_beside
 if TYPE_CHECKING:
     from tenuto.api.limits import HttpLimits
     from tenuto.api.service import Service
-    from tenuto.worker.child import Child
     from tenuto.worker.locks import FolderLock
+    from tenuto.worker.serve_child import Child
 
 BLOB_READERS = 8
 # One at a time per account, so that no account's reports hold up another's.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PR_SET_DUMPABLE = 4
 
-SIGNAL_LOOK_S = 2.0
+SIGNAL_CHECK_S = 2.0
 CLOSE_S = 15.0
 """How long a process has to close once its work has ended; less than `Child.stop` waits."""
 
@@ -60,7 +60,7 @@ class StopSignal(threading.Event):
     def wait_for_signal(self) -> None:
         """Return once it is set. A signal between Python's last check and the system's wait would not end the
         wait, so it consists of short ones."""
-        while not self.wait(SIGNAL_LOOK_S):
+        while not self.wait(SIGNAL_CHECK_S):
             pass
 
     def _handle(self, number: int, frame: object) -> None:

@@ -23,7 +23,7 @@ from tenuto.ids import Ids
 from tenuto.kind import rules as catalog
 from tenuto.kind import upstream_keys
 from tenuto.process.api import Sibling, address_of, announce, serve_api
-from tenuto.process.opening import (
+from tenuto.process.data_opening import (
     MIGRATIONS_PATIENCE_S,
     make_folder,
     open_records,
@@ -40,8 +40,8 @@ from tenuto.process.runtime import (
     stop_signals,
 )
 from tenuto.process.store_watch import StoreWatch, open_beside
-from tenuto.worker.child import NOT_STARTED, Child, log_not_started, receive_settings
 from tenuto.worker.locks import FolderLock
+from tenuto.worker.serve_child import NOT_STARTED, Child, log_not_started, receive_settings
 
 CORES_EACH = 4
 """By default, one API process for this many cores: workers and the database need the rest."""

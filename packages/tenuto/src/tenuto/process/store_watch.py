@@ -12,18 +12,18 @@ from functools import partial
 
 from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
-from tenuto.db.copies import Look
 from tenuto.db.database import Database
+from tenuto.db.failover import FailoverWatch
 from tenuto.errors import OperatorError, StorageFailed, StoreUnreachable, Unavailable
 from tenuto.file import pairing
 from tenuto.file.apart import Apart
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Ids
-from tenuto.process.copies import exchange
-from tenuto.process.opening import open_blobs
+from tenuto.process.data_opening import open_blobs
+from tenuto.process.newest_copy import exchange
 from tenuto.process.runtime import clock, log
 
-LOOK_S = 2.5
+CHECK_S = 2.5
 AWAIT_S = 0.5
 """The pause between tries at the start while the store does not answer."""
 CLOCKS_MS = 600_000
@@ -65,7 +65,7 @@ class StoreWatch:
         """
         self._settings, self._database, self._blobs = settings, database, blobs
         self._ends = ends or os.getpid()
-        self._copies = Look(database)
+        self._failover = FailoverWatch(database)
         self._is_compared = False
         self._is_lost = False
         self._stopping = threading.Event()
@@ -87,24 +87,24 @@ class StoreWatch:
     def start(self) -> None:
         """Watch until `stop`."""
         self._thread.start()
-        self._copies.start()
+        self._failover.start()
 
     def stop(self) -> None:
         self._stopping.set()
-        self._copies.stop()
+        self._failover.stop()
 
     def _run(self) -> None:
-        looks = 0
+        checks = 0
         self._exchange()
-        while not self._stopping.wait(LOOK_S):
-            self._look()
-            looks += 1
-            if looks % round(COMPARE_S / LOOK_S) == 0:
+        while not self._stopping.wait(CHECK_S):
+            self._check_place()
+            checks += 1
+            if checks % round(COMPARE_S / CHECK_S) == 0:
                 self._exchange()
                 if not self._is_compared:
                     self._compare_late()
 
-    def _look(self) -> None:
+    def _check_place(self) -> None:
         try:
             self._database.check_location()
             self._blobs.check_location()

@@ -5,12 +5,12 @@ from contextlib import closing
 
 from tenuto.config import Settings
 from tenuto.db.database import Database
-from tenuto.db.opening import server_clock
+from tenuto.db.database_opening import server_clock
 from tenuto.errors import OperatorError
 from tenuto.ids import Ids
 from tenuto.kind import rules as catalog
-from tenuto.process.copies import begin
-from tenuto.process.opening import MIGRATIONS_PATIENCE_S, open_records
+from tenuto.process.data_opening import MIGRATIONS_PATIENCE_S, open_records
+from tenuto.process.newest_copy import begin
 from tenuto.process.runtime import (
     CLOSE_S,
     StopSignal,
@@ -22,7 +22,7 @@ from tenuto.process.runtime import (
     observe,
 )
 from tenuto.process.store_watch import StoreWatch, open_beside
-from tenuto.worker.abilities import Ability, look
+from tenuto.worker.abilities import Ability, abilities_of
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.duties import of_features
 from tenuto.worker.supervisor import Worker
@@ -84,7 +84,7 @@ def _abilities(
     unknown = [name for name in models or () if name not in offered]
     if unknown:
         raise OperatorError(f"there is no model {', '.join(unknown)}; there are {', '.join(offered)}")
-    abilities = look(settings, offered, list(offered) if models is None else models)
+    abilities = abilities_of(settings, offered, list(offered) if models is None else models)
     for ability in abilities:
         if ability.reason is not None:
             log().warning("model.not_offered", model=ability.model, reason=ability.reason)

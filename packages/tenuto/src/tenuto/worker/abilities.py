@@ -28,7 +28,7 @@ class Ability(Struct, frozen=True):
     """Why it is not offered; None if it is."""
 
 
-def look(settings: Settings, models: Mapping[str, Model], wanted: Sequence[str]) -> list[Ability]:
+def abilities_of(settings: Settings, models: Mapping[str, Model], wanted: Sequence[str]) -> list[Ability]:
     """Whether this worker can run each wanted model."""
     return [_ability(models[name], settings) for name in wanted]
 

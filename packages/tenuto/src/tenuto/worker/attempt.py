@@ -1,8 +1,8 @@
 """One attempt of a job, from the claim to its end: claim given, run, record, settle, next.
 
-Whatever else ends it is an exception, and each exception is one `Cause`: `job.fate` decides what becomes of
-the attempt. If a transition finds that the attempt is no longer ours (`Stale`), the attempt just stops:
-another process has decided.
+Whatever else ends it is an exception, and each exception is one `Cause`: `job.attempt_fate` decides what
+becomes of the attempt. If a transition finds that the attempt is no longer ours (`Stale`), the attempt just
+stops: another process has decided.
 """
 
 import time
@@ -25,17 +25,17 @@ from tenuto.host.host import (
     OutcomeUnknown,
 )
 from tenuto.job import finish
-from tenuto.job.fate import Cause
+from tenuto.job.attempt_fate import Cause
 from tenuto.job.finish import RecordedResult
 from tenuto.job.queue import Claim
 from tenuto.job.states import ENGINE_CODES, UNSETTLED, ReleaseReason
 from tenuto.kind.kinds import kinds
 from tenuto.logs import get_logger, log_failure, tell
-from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto.worker.context import WorkerContext
+from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
-from tenuto.worker.keeping import keeping
+from tenuto.worker.result_keeping import keeping
 from tenuto.worker.storage_retries import (
     LATE_S,
     PATIENCE_S,

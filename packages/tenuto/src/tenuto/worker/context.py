@@ -1,4 +1,4 @@
-"""What every thread of a worker needs, built once by `bootstrap`, and its bell."""
+"""What every thread of a worker needs, built once at its start, and what its slots wait for."""
 
 import threading
 import time
@@ -62,49 +62,49 @@ class WorkerContext(Struct, frozen=True):
 
 
 IN_VAIN_S = 0.5
-"""How long one fruitless look at a lane counts for all its slots; less than the time between two polls."""
+"""How long one fruitless check of a lane counts for all its slots; less than the time between two polls."""
 
 
-class Bell:
-    """Wakes the slots that wait in a lane or are about to, and remembers where it last rang in vain."""
+class WorkCondition:
+    """Wakes the slots that wait in a lane or are about to, and remembers where that was last in vain."""
 
     def __init__(self, lanes: Iterable[str]) -> None:
         self._conditions = {lane: threading.Condition() for lane in lanes}
-        self._rung = dict.fromkeys(self._conditions, 0)
-        # By lane: how often it had rung before a look that found nothing, and when that was.
+        self._announced = dict.fromkeys(self._conditions, 0)
+        # By lane: how often work was announced before a check that found none, and when that was.
         self._in_vain: dict[str, tuple[int, float]] = {}
-        # By lane: how often it had rung when a slot last answered.
+        # By lane: how often it was announced when a slot last answered.
         self._answered: dict[str, int] = {}
 
-    def rung(self, lane: str) -> int:
-        """How often it has rung in the lane; read this before looking for work."""
-        return self._rung[lane]
+    def count(self, lane: str) -> int:
+        """How often work was announced in the lane; read this before checking for it."""
+        return self._announced[lane]
 
-    def ring(self, *lanes: str) -> None:
+    def announce(self, *lanes: str) -> None:
         """Wake every waiter in these lanes; in all lanes if none is given."""
         for lane in lanes or self._conditions:
             with self._conditions[lane]:
-                self._rung[lane] += 1
+                self._announced[lane] += 1
                 self._conditions[lane].notify_all()
 
     def wait(self, lane: str, since: int, timeout_s: float | None = None) -> bool:
-        """Wait until it has rung more often in the lane than `since`; False if the time runs out first."""
+        """Wait until work was announced in the lane more often than `since`; False if the time runs out."""
         with self._conditions[lane]:
-            return self._conditions[lane].wait_for(lambda: self._rung[lane] != since, timeout_s)
+            return self._conditions[lane].wait_for(lambda: self._announced[lane] != since, timeout_s)
 
     def is_first(self, lane: str, since: int) -> bool:
-        """Whether no slot has answered this ring yet: there may be work for only one."""
+        """Whether no slot has answered this announcement yet: there may be work for only one."""
         is_first = self._answered.get(lane) != since
         self._answered[lane] = since
         return is_first
 
     def found_nothing(self, lane: str, since: int) -> None:
-        """Note that a look at the lane that began after this many rings found nothing."""
+        """Note that a check of the lane that began after this many announcements found nothing."""
         self._in_vain[lane] = (since, time.monotonic())
 
-    def rang_in_vain(self, lane: str, since: int) -> bool:
-        """Whether another slot of the lane has just looked, after the same ring, and found nothing.
-        The bell rings for all of them, and a look by each would cost as much as the job that it rang for.
+    def was_in_vain(self, lane: str, since: int) -> bool:
+        """Whether another slot of the lane has just checked, after the same announcement, and found nothing.
+        All of them are woken, and a check by each would cost as much as the job that was announced.
         """
-        rung, at_s = self._in_vain.get(lane, (-1, 0.0))
-        return rung == since and time.monotonic() - at_s < IN_VAIN_S
+        announced, at_s = self._in_vain.get(lane, (-1, 0.0))
+        return announced == since and time.monotonic() - at_s < IN_VAIN_S

@@ -15,7 +15,7 @@ from tenuto.worker import locks, retention, sweep
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.duties import Duty, Turn
 from tenuto.worker.engines import Engines
-from tenuto.worker.heartbeat import CLOCKS_AGREE_MS, Heartbeat
+from tenuto.worker.heartbeat import CLOCK_JUMP_MS, Heartbeat
 from tenuto.worker.rescue import Rescue
 
 MEASURE_S, MINUTE_S, SWEEP_S = 5.0, 60.0, 600.0
@@ -60,9 +60,9 @@ def compare_clocks(heartbeat: Heartbeat, turn: Turn) -> None:
     before_ms = context.clock()
     theirs_ms = context.database_clock()
     ahead_ms = max(before_ms - theirs_ms, 0) or min(context.clock() - theirs_ms, 0)
-    if abs(ahead_ms) > CLOCKS_AGREE_MS:
-        turn.clocks.doubt(turn.now)
-        heartbeat.agreement.doubt(time.monotonic())
+    if abs(ahead_ms) > CLOCK_JUMP_MS:
+        turn.clock_trust.distrust(turn.now)
+        heartbeat.clock_trust.distrust(time.monotonic())
         _log.warning("clock.differs", ahead_s=ahead_ms / 1000)
 
 
@@ -166,9 +166,9 @@ class EngineDuties:
 
     def measure(self, turn: Turn) -> None:
         """Enforce the memory limit of the engines and report how much they use."""
-        measured, before = self._engines.weigh(), self.measured
+        measured, before = self._engines.measure(), self.measured
         changed = max((abs(mib - before.get(engine, 0)) for engine, mib in measured.items()), default=0)
         if measured.keys() != before.keys() or changed >= CHANGED_MIB:
             context = turn.context
-            context.database.write(lambda tx: catalog.engines_weighed(tx, context.worker_id, measured))
+            context.database.write(lambda tx: catalog.engines_measured(tx, context.worker_id, measured))
             self.measured = measured

@@ -20,7 +20,7 @@ from tenuto.errors import Unavailable
 from tenuto.feature import features
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
-from tenuto.worker.heartbeat import ClockAgreement
+from tenuto.worker.heartbeat import ClockTrust
 from tenuto.worker.watch import Watch
 
 ROUND_S = 0.5
@@ -39,7 +39,7 @@ class Turn(Struct):
     """Seconds on the monotonic clock."""
     now_ms: int
     """Wall time when the round began."""
-    clocks: ClockAgreement
+    clock_trust: ClockTrust
     stopping: threading.Event
     """Set when the worker stops: abandon what is running. Another worker does it when it is due again."""
     after_outage: bool = False
@@ -51,7 +51,7 @@ class Turn(Struct):
 
     def trusts_clock(self) -> bool:
         """Whether the wall clock may end or remove something."""
-        return self.clocks.holds(self.now_ms, self.now)
+        return self.clock_trust.is_trusted(self.now_ms, self.now)
 
     def do(self, duty: str, work: Callable[[], object], **ids: str) -> None:
         """Do a duty, or a part of one. If it fails, the error is logged and all others are still done."""
@@ -150,7 +150,7 @@ class Upkeep:
         self._context = context
         self._duties = duties
         self._due = [0.0] * len(duties)
-        self._clocks = ClockAgreement(context.clock(), time.monotonic())
+        self._clock_trust = ClockTrust(context.clock(), time.monotonic())
         self._was_away = False
         self.threads = {duty.thread: BackgroundThread(duty.thread) for duty in duties if duty.thread}
         self._stopping = threading.Event()
@@ -186,7 +186,7 @@ class Upkeep:
     def do_due(self, now: float) -> bool:
         """One round; `now` is monotonic seconds. Returns whether the database was there for every duty."""
         context = self._context
-        turn = Turn(context, now, context.clock(), self._clocks, self._stopping, self._was_away)
+        turn = Turn(context, now, context.clock(), self._clock_trust, self._stopping, self._was_away)
         for number, duty in enumerate(self._duties):
             if now >= self._due[number] and _may_begin(duty, turn):
                 self._due[number] = now + duty.every_s
@@ -210,4 +210,4 @@ class Upkeep:
 def _may_begin(duty: Duty, turn: Turn) -> bool:
     if duty.clock == "any" or turn.trusts_clock():
         return True
-    return duty.clock == "steady" and turn.clocks.is_steady(turn.now)
+    return duty.clock == "steady" and turn.clock_trust.is_steady(turn.now)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tenuto.config import ModelSettings, Settings
 from tenuto.errors import Unavailable, is_of_the_machine
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, Cancelled, EngineSpec, HostDraining, HostNotReady
 from tenuto.host.registry import EngineEntry, engines_of
 from tenuto.kind import operations as catalog
@@ -25,7 +25,7 @@ from tenuto.kind.kinds import kinds
 from tenuto.kind.rules import MAX_START_FAILURES, Model
 from tenuto.kind.upstream_keys import read_key
 from tenuto.logs import get_logger
-from tenuto.worker.context import Bell, WorkerContext
+from tenuto.worker.context import WorkCondition, WorkerContext
 from tenuto.worker.fair_lock import FairLock
 from tenuto.worker.heartbeat import Watched
 
@@ -50,7 +50,7 @@ class EngineMemory:
         self._expected = dict(expected_mib)
         self._measured: dict[str, int] = {}
 
-    def weigh(self, engine: str, resident_bytes: int | None) -> None:
+    def measure(self, engine: str, resident_bytes: int | None) -> None:
         """Note what the engine takes now; that counts until it is measured again, loaded or not."""
         if resident_bytes is not None:
             self._measured[engine] = resident_bytes // MIB
@@ -125,11 +125,11 @@ class Engines:
         self,
         context: WorkerContext,
         models: list[str],
-        bell: Bell,
+        work: WorkCondition,
         make_host: Callable[[EngineSpec], ChildHost] = ChildHost,
     ) -> None:
         self._context = context
-        self._bell = bell
+        self._work = work
         self._lock = threading.Lock()
         entries = {entry.model: entry for name in models for entry in engines_of(context.models[name].entry)}
         self._make_host = make_host
@@ -181,7 +181,7 @@ class Engines:
             was_full = self._is_full(model) or self._memory.limit_mib
             self._running[model] -= 1
         if was_full:
-            self._bell.ring()
+            self._work.announce()
 
     def broken(self) -> list[str]:
         """The models whose engines failed to start too often; upkeep tries them again now and then."""
@@ -244,7 +244,7 @@ class Engines:
                     info = host.load()
                     resident = host.resident_bytes()
                     with self._lock:
-                        self._memory.weigh(engine, resident)
+                        self._memory.measure(engine, resident)
                     told = {"runtime": info.get("runtime"), "network": info.get("network")}
                     _log.info("engine.loaded", model=engine, pid=host.pid, resident_bytes=resident, **told)
         except HostDraining:
@@ -264,12 +264,12 @@ class Engines:
         if fits:
             self.ready(model)
 
-    def weigh(self) -> dict[str, int]:
+    def measure(self) -> dict[str, int]:
         """Measure the loaded engines and unload idle ones beyond the limit; returns the MiB of the rest."""
         for engine, host in list(self._hosts.items()):
             resident = host.resident_bytes() if host.alive else None
             with self._lock:
-                self._memory.weigh(engine, resident)
+                self._memory.measure(engine, resident)
         with contextlib.suppress(HostNotReady):
             self._evict_for([])
         self._report_too_large()

@@ -20,8 +20,8 @@ from tenuto.kind import operations as catalog
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
 
-CLOCKS_AGREE_MS = 60_000
-CLOCKS_AGREE_FOR_S = 600.0
+CLOCK_JUMP_MS = 60_000
+CLOCK_TRUST_S = 600.0
 PROGRESS_S = 1.0
 """How often progress is written when there is any; otherwise only the beat is."""
 
@@ -31,7 +31,7 @@ DEAF_S = 2.5
 _log = get_logger("tenuto.worker")
 
 
-class ClockAgreement:
+class ClockTrust:
     """Whether wall and monotonic time have agreed for long enough to act on the wall clock, and no other
     clock differed meanwhile.
     """
@@ -42,23 +42,23 @@ class ClockAgreement:
         self._since = self._monotonic_s = monotonic_s
         self._jumped_at = float("-inf")
 
-    def holds(self, wall_ms: int, monotonic_s: float) -> bool:
+    def is_trusted(self, wall_ms: int, monotonic_s: float) -> bool:
         """Compare both clocks; a jump of more than a minute restarts the ten minutes."""
         with self._lock:
             passed_ms = (monotonic_s - self._monotonic_s) * 1000
-            if abs((wall_ms - self._wall_ms) - passed_ms) > CLOCKS_AGREE_MS:
+            if abs((wall_ms - self._wall_ms) - passed_ms) > CLOCK_JUMP_MS:
                 self._since = self._jumped_at = monotonic_s
                 self._wall_ms, self._monotonic_s = wall_ms, monotonic_s
-            return monotonic_s - self._since >= CLOCKS_AGREE_FOR_S
+            return monotonic_s - self._since >= CLOCK_TRUST_S
 
-    def doubt(self, monotonic_s: float) -> None:
+    def distrust(self, monotonic_s: float) -> None:
         """Another clock differs from the wall clock, which counts as a jump."""
         with self._lock:
             self._since = self._jumped_at = monotonic_s
 
     def is_steady(self, monotonic_s: float) -> bool:
         """Whether no jump was seen for that long: what ran during one may look late by a day, or by years."""
-        return monotonic_s - self._jumped_at >= CLOCKS_AGREE_FOR_S
+        return monotonic_s - self._jumped_at >= CLOCK_TRUST_S
 
 
 class Watched(Struct):
@@ -115,7 +115,7 @@ class Heartbeat:
         self._register = register
         self._lock = threading.Lock()
         self._watched: dict[str, Watched] = {}
-        self.agreement = ClockAgreement(context.clock(), time.monotonic())
+        self.clock_trust = ClockTrust(context.clock(), time.monotonic())
         self._stopping = threading.Event()
         self.beaten_at = self._listened_at = time.monotonic()
         """When its loop last ran, on the monotonic clock, whether or not the database answered."""
@@ -151,7 +151,7 @@ class Heartbeat:
 
     def trusts_clock(self) -> bool:
         """Whether the wall clock may end or remove something."""
-        return self.agreement.holds(self._context.clock(), time.monotonic())
+        return self.clock_trust.is_trusted(self._context.clock(), time.monotonic())
 
     def _run(self) -> None:
         interval_s = self._context.settings.heartbeat_s
@@ -168,8 +168,8 @@ class Heartbeat:
                 if due is active:
                     beat_at = now + interval_s
             elif active:
-                self._look_for_cancels(active)
-            self._look_for_silence(active)
+                self._check_cancels(active)
+            self._check_silence(active)
             self._wait(min(0.2, interval_s) if active else min(1.0, interval_s))
 
     def _wait(self, seconds: float) -> None:
@@ -214,7 +214,7 @@ class Heartbeat:
             elif is_cancelled:
                 self._cancel(watched)
 
-    def _look_for_cancels(self, active: list[Watched]) -> None:
+    def _check_cancels(self, active: list[Watched]) -> None:
         try:
             wanted = self._context.database.read(
                 lambda tx: queue.cancel_requests(tx, self._context.worker_id)
@@ -228,7 +228,7 @@ class Heartbeat:
             if watched.attempt_id in wanted:
                 self._cancel(watched)
 
-    def _look_for_silence(self, active: list[Watched]) -> None:
+    def _check_silence(self, active: list[Watched]) -> None:
         """Stop attempts whose engine runs and has given no sign of life for too long while we were listening.
 
         A process that stood still, as when its machine slept, could not hear one.

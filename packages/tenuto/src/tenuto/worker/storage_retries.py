@@ -29,8 +29,8 @@ from tenuto.file.blob import BlobRecord
 from tenuto.file.reasons import reason
 from tenuto.host.host import Cancelled, EngineFailed
 from tenuto.logs import get_logger
-from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
+from tenuto.worker.engine_calls import EngineCalls
 from tenuto.worker.heartbeat import Watched
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from tenuto.kind.kinds import slots
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker import attempt, locks
 from tenuto.worker.abilities import Ability
-from tenuto.worker.context import Bell, WorkerContext
+from tenuto.worker.context import WorkCondition, WorkerContext
 from tenuto.worker.core_duties import EngineDuties, core_duties
 from tenuto.worker.duties import Duty, Upkeep
 from tenuto.worker.engines import Engines
@@ -58,12 +58,12 @@ class Worker:
         offered = self._offered = [ability.model for ability in abilities if ability.reason is None]
         self._lock = LifeLock(context.locks, f"{context.worker_id}.lock")
         lanes = slots(context.settings)
-        self._bell = Bell(lanes)
+        self._work = WorkCondition(lanes)
         self._stopping = threading.Event()
-        self._engines = Engines(context, offered, self._bell)
+        self._engines = Engines(context, offered, self._work)
         self._heartbeat = Heartbeat(context, self._register)
-        self._engine_duties = EngineDuties(self._engines, self._bell.ring)
-        own = core_duties(context, self._engine_duties, self._heartbeat, self._bell.ring)
+        self._engine_duties = EngineDuties(self._engines, self._work.announce)
+        own = core_duties(context, self._engine_duties, self._heartbeat, self._work.announce)
         self._upkeep = Upkeep(context, [*own, *duties])
         self._topics = {
             queue.topic(lane): lane
@@ -74,7 +74,7 @@ class Worker:
         self._listener = context.database.listen(*self._topics, once=True)
         arm = self._listener.arm
         self._slots = [
-            Slot(context, lane, self._engines, self._heartbeat, self._bell, arm=partial(arm, topic))
+            Slot(context, lane, self._engines, self._heartbeat, self._work, arm=partial(arm, topic))
             for topic, lane in self._topics.items()
             for _ in range(lanes[lane])
         ]
@@ -108,7 +108,7 @@ class Worker:
         self._draining = True
         for slot in self._slots:
             slot.stop()
-        self._bell.ring()
+        self._work.announce()
         until = time.monotonic() + settings.drain_s
         # In a thread of its own, because the database may hang. The heartbeat continues meanwhile, so we do
         # not count as lost.
@@ -193,20 +193,20 @@ class Worker:
         return all(slot.join(max(0.0, until - time.monotonic())) for slot in self._slots)
 
     def _listen(self) -> None:
-        """Ring where work is announced, and where a check each second, one for all slots, finds some."""
+        """Wake slots where work is announced, or where a check each second, one for all of them, finds it."""
         poll_at = 0.0
         while not self._stopping.is_set():
             try:
                 if woken := self._listener.wait(POLL_S):
-                    self._bell.ring(*(self._topics[topic] for topic in woken))
+                    self._work.announce(*(self._topics[topic] for topic in woken))
                 if time.monotonic() >= poll_at:
                     poll_at = time.monotonic() + POLL_S - EARLY_S
                     if lanes := self._lanes_with_work():
-                        self._bell.ring(*lanes)
+                        self._work.announce(*lanes)
             except Unavailable:
                 self._stopping.wait(LISTEN_AGAIN_S)
             except Exception as error:
-                # A bug; this thread must live on, as slots wait for nothing but the bell.
+                # A bug; this thread must live on, as slots wait for nothing but this.
                 log_failure(_log, "claim.failed", error)
                 self._stopping.wait(LISTEN_AGAIN_S)
 
@@ -244,7 +244,7 @@ class Slot:
         lane: str,
         engines: Engines,
         heartbeat: Heartbeat,
-        bell: Bell,
+        work: WorkCondition,
         *,
         arm: Callable[[], None],
     ) -> None:
@@ -252,12 +252,12 @@ class Slot:
         self._context = context
         self.lane = lane
         self.is_idle = False
-        """Whether it waits for the bell."""
+        """Whether it waits for work."""
         self._arm = arm
         self._slots = slots(context.settings)[lane]
         self._engines = engines
         self._heartbeat = heartbeat
-        self._bell = bell
+        self._work = work
         self._stopping = threading.Event()
         self.faults = 0  # claims that failed in an unforeseen way
         self._thread = threading.Thread(target=self._run, name=f"slot-{lane}", daemon=True)
@@ -286,17 +286,17 @@ class Slot:
     def _run(self) -> None:
         claim: Claim | None = None
         while claim is not None or not self._stopping.is_set():
-            since = self._bell.rung(self.lane)
+            since = self._work.count(self.lane)
             claim = claim or self._claim(since)
             if claim is None:
                 self.is_idle = True
-                self._bell.wait(self.lane, since)
+                self._work.wait(self.lane, since)
                 self.is_idle = False
                 continue
             claim = attempt.run(self._context, self._engines, self._heartbeat, claim, self._take)
 
     def _claim(self, since: int) -> Claim | None:
-        """Claim a job if there is one: at once in the first slot of the lane that the bell wakes.
+        """Claim a job if there is one: at once in the first slot of the lane that is woken.
         The others check before they open a write transaction, which would get in the way of submissions.
         """
         context, now_ms = self._context, self._context.clock()
@@ -306,12 +306,12 @@ class Slot:
 
         with self._engines.claiming:
             try:
-                if not self.offered() or self._bell.rang_in_vain(self.lane, since):
+                if not self.offered() or self._work.was_in_vain(self.lane, since):
                     return None
-                # In this order: a job that is queued after the check rings again.
+                # In this order: a job that is queued after the check is announced again.
                 self._arm()
-                if not self._bell.is_first(self.lane, since) and not context.database.read(has_work):
-                    self._bell.found_nothing(self.lane, since)
+                if not self._work.is_first(self.lane, since) and not context.database.read(has_work):
+                    self._work.found_nothing(self.lane, since)
                     return None
                 claim = context.database.write(lambda tx: self._take(tx, now_ms))
             except Unavailable as error:

@@ -11,7 +11,7 @@ from tenuto.host.host import HostResult
 from tenuto.kind.envelope import Envelope
 from tenuto.kind.fields import Boolean, Choice, Field, Integer, Number, Text, by_name, read_fields
 from tenuto.kind.kinds import Binding, Kind, SuppliedResult
-from tenuto.worker.calls import EngineCalls, ResultInvalid
+from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 from tenuto_engine.wav import duration_ms, read_pcm16_wav
 
 FIELDS = (

@@ -11,7 +11,7 @@ from tenuto.host.host import HostResult
 from tenuto.kind.envelope import Envelope
 from tenuto.kind.fields import Field, Integer, Text, by_name, read_fields
 from tenuto.kind.kinds import Binding, Kind, SuppliedResult
-from tenuto.worker.calls import EngineCalls, ResultInvalid
+from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 
 FIELDS = (
     Field("text", Text(100, "characters"), "What is shouted.", required=True),

@@ -1,6 +1,6 @@
 """A check of the audit, which is one query over a page of a table's rows, and what it reports about a row.
 
-Knows no table and no rule; those are in `jobs` and `contents`.
+Knows no table and no rule; those are in `job_checks` and `content_checks`.
 """
 
 from collections.abc import Callable, Mapping

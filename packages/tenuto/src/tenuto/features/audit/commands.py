@@ -12,7 +12,7 @@ from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.words import t, translated
 
 if TYPE_CHECKING:
-    from tenuto.features.audit.audit import Report
+    from tenuto.features.audit.all_checks import Report
     from tenuto.features.audit.check import Finding
     from tenuto.features.audit.deep import Rehashed
 
@@ -33,9 +33,9 @@ def _audit(options: argparse.Namespace, console: Console) -> int:
 
     Changes nothing, and may be run while the service is running.
     """
-    from tenuto.features.audit.audit import database_damage, report
+    from tenuto.features.audit.all_checks import database_damage, report
     from tenuto.features.audit.deep import Rehashed, rehash, unreadable_jobs
-    from tenuto.process.opening import open_as_it_is
+    from tenuto.process.data_opening import open_as_it_is
 
     deep, as_json, settings = options.deep, options.as_json, location_of(options).settings()
     database = open_as_it_is(settings)
@@ -72,7 +72,7 @@ def _tell(findings: "list[Finding]") -> None:
 
 
 def _sum_up(records: "Report", hashed: "Rehashed | None", unlisted: int) -> None:
-    from tenuto.features.audit.audit import MAX_FINDINGS
+    from tenuto.features.audit.all_checks import MAX_FINDINGS
 
     rows = records.rows
     bytes_too = "" if hashed is None else f", {hashed.blobs} blobs of {hashed.size_bytes} bytes hashed again"

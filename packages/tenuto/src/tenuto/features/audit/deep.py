@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from tenuto.db.database import Database
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StoreUnreachable
-from tenuto.features.audit.audit import SWEPT_WITHIN_MS
+from tenuto.features.audit.all_checks import SWEPT_WITHIN_MS
 from tenuto.features.audit.check import Finding
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BLOCK_BYTES, BlobRecord, BlobStore
@@ -40,7 +40,7 @@ def rehash(database: Database, blobs: BlobStore, progress: Rehashed, *, now_ms: 
     while True:
         page = database.read(lambda tx, after=after: artifacts.blob_records(tx, after, PAGE_BLOBS))  # type: ignore[misc]
         for record in page:
-            fault = _look(blobs, record)
+            fault = _fault(blobs, record)
             progress.blobs += 1
             progress.size_bytes += record.size_bytes
             if fault is not None and _is_wanted(database, record.blob_id):
@@ -76,7 +76,7 @@ def unreadable_jobs(database: Database) -> Iterator[Finding]:
         after = ids[-1] if ids else after
 
 
-def _look(blobs: BlobStore, record: BlobRecord) -> tuple[str, str, str] | None:
+def _fault(blobs: BlobStore, record: BlobRecord) -> tuple[str, str, str] | None:
     """The check that a blob fails, what that means, and the details; None for a sound one."""
     digest = hashlib.sha256()
     try:

@@ -5,7 +5,7 @@ from tenuto_client.commands import Command
 
 FEATURE = Feature(
     name="audit",
-    duties=".auditor:duties",
+    duties=".hourly:duties",
     commands={
         "admin audit": Command(
             "Check that ledger, jobs and stored bytes agree.",

@@ -12,7 +12,7 @@ import msgspec
 from tenuto.db import records
 from tenuto.db.damaged_text import decoded_json
 from tenuto.db.database import Transaction
-from tenuto.features.audit.audit import CHECKS, DATABASE_DAMAGED, Position, Report
+from tenuto.features.audit.all_checks import CHECKS, DATABASE_DAMAGED, Position, Report
 
 EVERY_MS = 3600 * 1000
 

@@ -42,7 +42,7 @@ def add(parser: Parser, name: str) -> None:
 def _backup(options: argparse.Namespace, console: Console) -> int:
     """Back up the service; one line reports what is in the backup."""
     from tenuto.features.backup.take import take as take_backup
-    from tenuto.process.opening import open_as_it_is
+    from tenuto.process.data_opening import open_as_it_is
 
     settings = location_of(options).settings()
     arm_failpoints()
@@ -69,10 +69,10 @@ def _backup(options: argparse.Namespace, console: Console) -> int:
 def _restore(options: argparse.Namespace, console: Console) -> int:
     """Verify a backup and, without `--check`, restore it into an empty place."""
     from tenuto.config.storage import bucket_of
-    from tenuto.db.opening import open_database
+    from tenuto.db.database_opening import open_database
     from tenuto.features.backup import restore
     from tenuto.features.backup.manifest import lock
-    from tenuto.process.opening import MARK, open_blobs
+    from tenuto.process.data_opening import MARK, open_blobs
 
     folder, location = options.folder, location_of(options)
     arm_failpoints()

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from tenuto import failpoints
 from tenuto.db import migrations, schema
 from tenuto.db.database import ConstraintFailed, Database, Dialect, Transaction
-from tenuto.db.opening import open_database
+from tenuto.db.database_opening import open_database
 from tenuto.db.schema import Table
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, StorageFailed
 from tenuto.features.backup import rows
@@ -21,7 +21,7 @@ from tenuto.features.backup.manifest import BLOBS, ROWS, Manifest, make_folder, 
 from tenuto.features.backup.take import wanted
 from tenuto.file.blob import BlobRecord, BlobStore, check_whole
 from tenuto.file.directory import DirectoryBlobs, sync_folder
-from tenuto.process.opening import MARK
+from tenuto.process.data_opening import MARK
 
 ANY_AGE_MS = 1 << 62
 Tell = Callable[[str], None]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 
 from tenuto.errors import AnswerCutOff
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
 
 FINISHED = ("stop", "length", "content_filter", "tool_calls")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tenuto.config import IMAGE_ADDRESSES, Settings
-from tenuto.features.chat.body import NEEDS
+from tenuto.features.chat.chat_body import NEEDS
 from tenuto.host.registry import CHAT_HONOURED, EngineEntry
 from tenuto.kind.kinds import CHAT, EMBEDDING
 from tenuto.kind.rules import Model

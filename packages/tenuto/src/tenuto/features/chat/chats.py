@@ -32,11 +32,11 @@ from tenuto.features.chat.answers import (
     most_used,
     most_used_by_inputs,
 )
-from tenuto.features.chat.body import ChatRequest
-from tenuto.features.chat.calls import Calls, ModelCall
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.embedded import EmbeddedChat, EmbeddedVectors
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.meter import Meter
+from tenuto.features.chat.model_calls import Calls, ModelCall
 from tenuto.features.chat.runs import Run, Runs
 from tenuto.kind.kinds import EMBEDDING
 from tenuto.kind.rules import Model

@@ -18,10 +18,10 @@ import msgspec
 from tenuto.config import ModelSettings, Settings
 from tenuto.errors import Fault, InvalidRequest, ModelUnavailable
 from tenuto.features.chat.answers import FINISHED, Choice, Completion, Count, Embeddings, Piece, Usage
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.vectors import floats_of, in_form
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, EngineFailed, EngineSpec, HostDraining, HostError, HostResult
 from tenuto.host.registry import missing_weights
 from tenuto.kind.rules import MAX_START_FAILURES, Model

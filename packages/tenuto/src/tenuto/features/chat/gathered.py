@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tenuto.config import Settings
 from tenuto.features.chat.answers import AnswerTooLong, ChatEngine, Choice, Completion, Piece, estimate
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.chats import Engines, make_engines
 from tenuto.kind.rules import Model
 

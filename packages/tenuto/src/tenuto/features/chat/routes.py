@@ -10,17 +10,17 @@ import msgspec
 
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers, json_answer
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call, Routes
 from tenuto.api.errors import error_body, status_of
-from tenuto.api.request_body import MAX_CHAT_VALUES, idempotency_key, read_checked
+from tenuto.api.json_body import MAX_CHAT_VALUES, idempotency_key, read_checked
 from tenuto.api.service import Service
 from tenuto.config import CHAT_FEATURES, Settings
 from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed, ModelUnavailable
-from tenuto.features.chat import body as chat
+from tenuto.features.chat import chat_body as chat
 from tenuto.features.chat.answers import Completion, Piece, Usage
-from tenuto.features.chat.body import ChatRequest
 from tenuto.features.chat.catalog import taken_by
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.chats import Chats
 from tenuto.kind import operations as catalog
 from tenuto.logs import get_logger

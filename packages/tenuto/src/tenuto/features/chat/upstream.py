@@ -28,7 +28,7 @@ from tenuto.features.chat.answers import (
     Piece,
     Usage,
 )
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.messages import Image, Message
 from tenuto.logs import get_logger
 

@@ -75,7 +75,7 @@ class LiveEvents(Part):
         self._entered = itertools.count()
         self._now = 0
         self._beat: asyncio.TimerHandle | None = None
-        self._watch = Watch(database, "live-events", self._look_at_all)
+        self._watch = Watch(database, "live-events", self._read_all)
 
     def enter(self, account_id: str, job_id: str | None, end: Position) -> Stream:
         """A new stream of the events after `end`, or after a later one. Call it in the event loop's thread.
@@ -141,11 +141,11 @@ class LiveEvents(Part):
         for stream in self._by_second[self._now]:
             stream.woken.set()
 
-    def _look_at_all(self) -> None:
-        while self._look():
+    def _read_all(self) -> None:
+        while self._read_page():
             pass
 
-    def _look(self) -> bool:
+    def _read_page(self) -> bool:
         """Hand out a page of new events; True if there may be more."""
         mark = self._mark
         if mark is None:

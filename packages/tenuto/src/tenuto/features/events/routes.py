@@ -13,7 +13,7 @@ import msgspec
 from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_list
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call, Routes
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
@@ -43,12 +43,12 @@ async def of_job(call: Call) -> Answer | None:
     if not _wants_stream(call):
         return json_list(await call.read(lambda tx, who: read.events(tx, who, call.path_id("job_id", "job"))))
 
-    def look(tx: Transaction, who: Caller) -> tuple[list[EventInOrder], Position]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[EventInOrder], Position]:
         # The end first: an event between the two reads is then seen twice, not missed, and sent once.
         mark = feed.end(tx)
         return feed.of_job(tx, who, call.path_id("job_id", "job")), mark
 
-    events, end = await call.read(look)
+    events, end = await call.read(find)
     job_id = call.path_id("job_id", "job")
     seen = _sequence(call, len(events))
     if events and events[-1].sequence <= seen and EVENTS[events[-1].type] in FINAL:
@@ -111,14 +111,14 @@ async def _page(call: Call) -> Answer:
     """A page of the account's events following `after`, or from the first one on."""
     caller = await call.authenticate()
 
-    def look(tx: Transaction) -> Answer:
+    def find(tx: Transaction) -> Answer:
         end, origin, mark = _reader(call, tx)
         limit = query.limit_of(call.query())
         events, ahead = feed.of_account(tx, caller.account_id, mark or feed.START, end, limit)
         encoded = [feed.public_event(event, _id(origin, event.mark)) for event in _visible(call, events)]
         return json_list(encoded, None if ahead == end else _id(origin, feed.reader_position(events, ahead)))
 
-    return await call.report(look)
+    return await call.report(find)
 
 
 def _reader(call: Call, tx: Transaction) -> tuple[Position, str, Position | None]:

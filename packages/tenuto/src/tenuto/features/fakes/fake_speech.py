@@ -42,7 +42,7 @@ REVISION = "1"
 _DIRECTIVE = re.compile(r"\[fake:(\w+)(?:=([0-9.]+))?\]\s*")
 _FOREVER_S = 3600
 _LATE_S = 0.2
-_LOOK_S = 0.005
+_CHECK_S = 0.005
 
 
 class FakeSpeech:
@@ -134,7 +134,7 @@ def sleep(run: Run, seconds: float) -> None:
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         run.check_cancelled()
-        time.sleep(min(_LOOK_S, left))
+        time.sleep(min(_CHECK_S, left))
     run.check_cancelled()
 
 

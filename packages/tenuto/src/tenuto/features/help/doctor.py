@@ -93,7 +93,7 @@ def _folder(settings: "Settings") -> Iterator[CheckResult]:
     except OSError as error:
         yield _bad("data folder", f"{folder}: {error.strerror}", remedy_of_folder(error))
         return
-    from tenuto.process.opening import LITTLE_SPACE_BYTES
+    from tenuto.process.data_opening import LITTLE_SPACE_BYTES
 
     free = shutil.disk_usage(folder).free
     if free < LITTLE_SPACE_BYTES:
@@ -128,7 +128,7 @@ def _decoders(settings: "Settings") -> Iterator[CheckResult]:
 def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
     """Whether the ffmpeg in the settings, if any, writes AAC while confined."""
     from tenuto.config.addresses import NONE
-    from tenuto.features.decoding.child import DecoderEnded, DecoderFailed
+    from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed
     from tenuto.features.decoding.wav import pcm16_wav
     from tenuto.features.renditions import ffmpeg
 
@@ -148,9 +148,9 @@ def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
 def _records(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.db.connection_errors import describe, remedy
     from tenuto.db.integrity import has_amcheck
-    from tenuto.features.audit.audit import database_damage, report
-    from tenuto.features.copies.verified import unverified
-    from tenuto.process.opening import is_first_run, open_as_it_is
+    from tenuto.features.audit.all_checks import database_damage, report
+    from tenuto.features.help.unverified_server import unverified
+    from tenuto.process.data_opening import is_first_run, open_as_it_is
 
     try:
         lacking = _lacking_migrations(settings)
@@ -204,8 +204,8 @@ def _stranger(settings: "Settings", database: "Database") -> str | None:
 def _lacking_migrations(settings: "Settings") -> list[str]:
     """The migrations that must be applied before anything can serve; no table and no file is created."""
     from tenuto.db.migrations import pending, shipped
-    from tenuto.process.copies import open_compared
-    from tenuto.process.opening import refuse_unfinished
+    from tenuto.process.data_opening import refuse_unfinished
+    from tenuto.process.newest_copy import open_compared
 
     refuse_unfinished(settings.folder)
     file = settings.database.removeprefix("sqlite:///")
@@ -242,9 +242,9 @@ def _bytes(settings: "Settings") -> Iterator[CheckResult]:
 
     if bucket_of(settings.blobs) is None:
         return
-    from tenuto.features.s3.opening import probe
+    from tenuto.features.s3.bucket_opening import probe
     from tenuto.features.s3.s3 import S3Blobs
-    from tenuto.process.opening import open_blobs
+    from tenuto.process.data_opening import open_blobs
 
     try:
         blobs = open_blobs(settings)

@@ -5,7 +5,7 @@ from tenuto_client.commands import Command
 
 FEATURE = Feature(
     name="help",
-    needs=("audit", "copies", "decoding", "models", "renditions", "s3", "studio"),
+    needs=("audit", "decoding", "models", "renditions", "s3", "studio"),
     console=".console:extend",
     commands={
         "admin doctor": Command(

@@ -31,7 +31,7 @@ def names(kind: str) -> list[str]:
     from tenuto.account import operations
     from tenuto.command.options import ServiceLocation
     from tenuto.db.damaged_text import text_of
-    from tenuto.process.opening import open_as_it_is
+    from tenuto.process.data_opening import open_as_it_is
 
     if kind != "accounts":
         return []
@@ -95,13 +95,13 @@ class LocalService:
         from tenuto.account import operations
         from tenuto.process.runtime import clock
 
-        def look(tx: "Transaction") -> str:
+        def find(tx: "Transaction") -> str:
             account_id = operations.authenticate(tx, key, now_ms=clock()).account_id
             return operations.find_account(tx, account_id).name
 
         try:
             with self._records() as (_, database):
-                name = database.read(look)
+                name = database.read(find)
         except TenutoError:
             return None
         return f"tenuto admin accounts credit {shlex.quote(name)} 10 --data {shlex.quote(self.folder)}"
@@ -109,7 +109,7 @@ class LocalService:
     @contextmanager
     def _records(self) -> "Iterator[tuple[Settings, Database]]":
         from tenuto import config
-        from tenuto.process.opening import open_as_it_is
+        from tenuto.process.data_opening import open_as_it_is
 
         names = ("folder", "database", "prices", "initial_credit")
         settings = config.load({}, options={name: getattr(self._note, name) for name in names})

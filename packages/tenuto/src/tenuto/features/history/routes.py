@@ -53,7 +53,7 @@ _USAGE = {"since": query.day, "until": query.day}
 async def list_jobs(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
-    def look(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
         filters = query.read_query(call, _LIST, families={_METADATA: "metadata[NAME]"})
         return search.list_jobs(
             tx,
@@ -66,7 +66,7 @@ async def list_jobs(call: Call) -> Answer:
             limit=query.limit_of(filters),
         )
 
-    return json_list(*await call.read(look))
+    return json_list(*await call.read(find))
 
 
 def _search(filters: Mapping[str, str]) -> Search:
@@ -94,7 +94,7 @@ async def show_usage(call: Call) -> Answer:
     filters = query.read_query(call, _USAGE)
     since, until = query.days(call, filters, "since", "until", default=DEFAULT_DAYS, most=MAX_DAYS)
 
-    def look(tx: Transaction) -> tuple[list[JobUsage], list[ChatUsageRow]]:
+    def find(tx: Transaction) -> tuple[list[JobUsage], list[ChatUsageRow]]:
         return (
             usage.of_account(tx, caller.account_id, since=since, until=until, limit=MAX_LINES + 1),
             usage_rows.chat_usage(
@@ -102,7 +102,7 @@ async def show_usage(call: Call) -> Answer:
             ),
         )
 
-    jobs, chats = await call.report(look)
+    jobs, chats = await call.report(find)
     lines = [
         *(_job_line(line) for line in jobs),
         *(_chat_line(line, call.service.models.get(line.model)) for line in chats),

@@ -84,15 +84,15 @@ def _found(models: int | None, has_voice: bool, has_pattern: bool) -> str:
         conditions.append(r"search_text like :pattern escape '\'")
     where = f"where {' and '.join(conditions)}" if conditions else ""
     columns = "select j.id, j.model, j.voice_id, j.search_text from job j"
-    looks = [f"{columns} where {_ENDED} {_NEWEST} limit {LOOKED_AT}"]
+    selects = [f"{columns} where {_ENDED} {_NEWEST} limit {LOOKED_AT}"]
     opens = [f"{_BUT_SUCCEEDED} and j.state = '{state}' {_NEWEST}" for state in _OPEN]
-    looks += [f"{columns} where {each} limit {LOOKED_AT_OPEN}" for each in opens]
+    selects += [f"{columns} where {each} limit {LOOKED_AT_OPEN}" for each in opens]
     edges = [f"select j.id from job j where {each} limit 1 offset {LOOKED_AT_OPEN - 1}" for each in opens]  # noqa: S608
     # Without an order of their own, for which all matches would be sorted: an index is read backwards.
     parts = [
-        f"select * from (select id, {number} as part from ({look}) as looked_at_{number} {where}"  # noqa: S608
+        f"select * from (select id, {number} as part from ({select}) as looked_at_{number} {where}"  # noqa: S608
         f" limit {FOUND_AT_ONCE}) as found_{number}"
-        for number, look in enumerate(looks)
+        for number, select in enumerate(selects)
     ]
     parts += [f"select id, -1 as part from ({edge}) as edge_{number}" for number, edge in enumerate(edges)]  # noqa: S608
     return " union all ".join(parts)

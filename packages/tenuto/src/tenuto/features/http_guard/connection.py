@@ -2,7 +2,8 @@
 
 What it adds: deadlines on heads and on clients that do not read; limits on heads, connections and pipelines;
 an unambiguous interpretation of request length and host; answers while an unread body still arrives;
-half-closed clients; refusals as JSON. Slow bodies are in `body.py`, the sweep of deadlines in `server.py`.
+half-closed clients; refusals as JSON. Slow bodies are in `body_bytes.py`, the sweep of deadlines in
+`server.py`.
 """
 
 import asyncio

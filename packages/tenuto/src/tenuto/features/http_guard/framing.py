@@ -1,6 +1,6 @@
 """Whether a request's end and host can be read in one way only: a proxy might read them in another."""
 
-from tenuto.api.body import RawHeaders
+from tenuto.api.body_bytes import RawHeaders
 
 LENGTHS = frozenset((b"content-length", b"transfer-encoding"))
 """The two headers that say where a body ends."""

@@ -19,7 +19,7 @@ from tenuto.host.host import HostResult
 from tenuto.kind.envelope import Envelope
 from tenuto.kind.fields import Integer, Number, Text, by_name, declared, read_fields
 from tenuto.kind.kinds import Binding, Kind, SuppliedResult
-from tenuto.worker.calls import EngineCalls, ResultInvalid
+from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 
 MEDIA_TYPE = "image/png"
 MAX_PROMPT_BYTES = 20_000

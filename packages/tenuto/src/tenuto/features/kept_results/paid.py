@@ -29,10 +29,10 @@ from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey
 from tenuto.job.states import UNFORESEEN
 from tenuto.logs import get_logger, log_failure
-from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.duties import Duty, Turn
-from tenuto.worker.keeping import keeping
+from tenuto.worker.engine_calls import EngineCalls
+from tenuto.worker.result_keeping import keeping
 from tenuto.worker.watch import Watch
 
 RESCUED = "rescued"

@@ -22,7 +22,7 @@ from tenuto.api import cors
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call, Routes
 from tenuto.api.errors import error_body, status_of
-from tenuto.api.request_body import MAX_VALUES, beside_large
+from tenuto.api.json_body import MAX_VALUES, beside_large
 from tenuto.api.service import Part, Service
 from tenuto.config import Settings
 from tenuto.config.addresses import NONE

@@ -115,7 +115,7 @@ class _Plan(Struct, frozen=True):
 def _add(options: argparse.Namespace, console: Console) -> int:
     """Show, ask, download, test, enable."""
     from tenuto.features.models import additions
-    from tenuto.process.opening import make_folder
+    from tenuto.process.data_opening import make_folder
 
     settings = location_of(options).settings()
     addition = additions.named(options.name)
@@ -355,7 +355,7 @@ def _as_file(addition: "Addition", table: dict[str, Any]) -> str:
 
 def _tested(plan: _Plan, table: dict[str, Any]) -> str:
     """The model's output for one question, sentence or recording. OperatorError: it is not enabled."""
-    from tenuto.config.models import read_models
+    from tenuto.config.model_settings import read_models
     from tenuto.features.models.additions import table_file
     from tenuto.kind.rules import models
 
@@ -417,7 +417,7 @@ def _run(
     model: "Model", settings: "Settings", parameters: dict[str, Any], inputs: dict[str, bytes]
 ) -> "HostResult":
     from tenuto.features.chat import embedded
-    from tenuto.host.child import ChildHost
+    from tenuto.host.child_host import ChildHost
     from tenuto.host.host import HostError
     from tenuto.kind.kinds import CHAT
     from tenuto.worker import engines

@@ -6,14 +6,14 @@ from typing import Any
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
-from tenuto.api.request_body import read_json
+from tenuto.api.json_body import read_json
 from tenuto.api.service import Service
 from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed
 from tenuto.features.chat.chats import Chats
 from tenuto.features.chat.embeddings_body import FIELDS, EmbeddingRequest, check
 from tenuto.features.chat.routes import answered_while_there, charged_header, refuse_switched_off, request_key
-from tenuto.features.openai.jobs import ignored_header, lenient
-from tenuto.features.openai.keys import quota_errors
+from tenuto.features.openai.idempotency_keys import quota_errors
+from tenuto.features.openai.request_jobs import ignored_header, lenient
 from tenuto.kind.kinds import EMBEDDING
 
 MAX_VALUES = 400_000

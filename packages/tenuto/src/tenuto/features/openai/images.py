@@ -15,10 +15,11 @@ from msgspec import Struct
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.call import Call
-from tenuto.api.request_body import read_json
+from tenuto.api.json_body import read_json
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, Fault, InvalidRequest
-from tenuto.features.openai.jobs import (
+from tenuto.features.openai.names import model_for
+from tenuto.features.openai.request_jobs import (
     Submitted,
     ignored_header,
     in_their_words,
@@ -30,7 +31,6 @@ from tenuto.features.openai.jobs import (
     wait,
     wait_end,
 )
-from tenuto.features.openai.names import model_for
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.renditions.renditions import IMAGE_FORMS, PNG, ImageForm, NotRenderable, write_image
 from tenuto.features.renditions.routes import scratch_file, send_file

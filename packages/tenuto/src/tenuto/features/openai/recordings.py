@@ -26,9 +26,9 @@ from multipart import (  # type: ignore[import-untyped]
 )
 
 from tenuto import failpoints, strict_json
-from tenuto.api.body import ClientGone, refuse_declared_length
+from tenuto.api.body_bytes import ClientGone, refuse_declared_length
 from tenuto.api.call import Call
-from tenuto.api.request_body import media_type
+from tenuto.api.json_body import media_type
 from tenuto.api.uploads import check_quota
 from tenuto.config import Settings
 from tenuto.config.addresses import NONE
@@ -42,9 +42,9 @@ from tenuto.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
-from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable
-from tenuto.features.openai.jobs import Submitted
-from tenuto.features.openai.keys import find_earlier, has_left, request_key
+from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed, NotReadable
+from tenuto.features.openai.idempotency_keys import find_earlier, has_left, request_key
+from tenuto.features.openai.request_jobs import Submitted
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.recognition.sound_files import to_flac
 from tenuto.features.renditions import ffmpeg

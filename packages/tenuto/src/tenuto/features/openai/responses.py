@@ -13,13 +13,13 @@ import msgspec
 
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers, json_answer
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
-from tenuto.api.request_body import MAX_CHAT_VALUES, read_checked
+from tenuto.api.json_body import MAX_CHAT_VALUES, read_checked
 from tenuto.api.service import Service
 from tenuto.errors import Fault
 from tenuto.features.chat.answers import Choice, Piece, Usage
-from tenuto.features.chat.body import ChatRequest
+from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.chats import Chats
 from tenuto.features.chat.routes import (
     EventHead,
@@ -30,8 +30,8 @@ from tenuto.features.chat.routes import (
     refuse_switched_off,
     request_key,
 )
-from tenuto.features.openai.jobs import Lenient, ignored_header, lenient
-from tenuto.features.openai.keys import quota_errors
+from tenuto.features.openai.idempotency_keys import quota_errors
+from tenuto.features.openai.request_jobs import Lenient, ignored_header, lenient
 from tenuto.kind.fields import wrong_type
 
 _SAME = ("model", "temperature", "top_p", "stream", "user", "metadata")

@@ -16,13 +16,14 @@ import msgspec
 from tenuto.account.caller import Caller
 from tenuto.api.answers import REPLAYED, Answer, Headers
 from tenuto.api.artifacts import send_content
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
-from tenuto.api.request_body import read_json
+from tenuto.api.json_body import read_json
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError, Unavailable
-from tenuto.features.openai.jobs import (
+from tenuto.features.openai.names import model_for, voice_named
+from tenuto.features.openai.request_jobs import (
     Submitted,
     ignored_header,
     in_their_words,
@@ -35,9 +36,8 @@ from tenuto.features.openai.jobs import (
     wait_end,
     waiting,
 )
-from tenuto.features.openai.names import model_for, voice_named
 from tenuto.features.openai.requests import OpenRequests
-from tenuto.features.openai.streams import LOOK_S, NothingSent, SoundStream, StreamBroken
+from tenuto.features.openai.streams import CHECK_S, NothingSent, SoundStream, StreamBroken
 from tenuto.features.renditions.renditions import WAV, AudioForm
 from tenuto.features.renditions.routes import FORMS, check_form, rendition, send_rendition
 from tenuto.features.voices import operations as voices
@@ -350,7 +350,7 @@ async def _pieces(call: Call, form: AudioForm, submitted: Submitted, end: float)
             raise Unavailable(_CUT) from error
     ending = asyncio.ensure_future(wait(call, submitted, end))
     try:
-        while not (await asyncio.wait([ending], timeout=LOOK_S))[0]:
+        while not (await asyncio.wait([ending], timeout=CHECK_S))[0]:
             yield b""
         operations = ending.result()
     finally:

@@ -14,13 +14,13 @@ from msgspec import Struct, field
 
 from tenuto import failpoints
 from tenuto.account.caller import Caller
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.jobs import changed
 from tenuto.db.database import Transaction
 from tenuto.errors import TenutoError
-from tenuto.features.openai.jobs import Submitted, wait_end
-from tenuto.features.openai.keys import has_left
+from tenuto.features.openai.idempotency_keys import has_left
+from tenuto.features.openai.request_jobs import Submitted, wait_end
 from tenuto.features.renditions.renderers import Renderers
 from tenuto.features.renditions.renditions import AudioForm, NotRenderable, SoundWriter, read_sound
 from tenuto.features.renditions.routes import PIECE_BYTES
@@ -35,7 +35,7 @@ from tenuto.job.states import SUCCEEDED
 if TYPE_CHECKING:
     import numpy as np
 
-LOOK_S = 0.15
+CHECK_S = 0.15
 """Between two polls for segments: a new one wakes no waiter."""
 
 
@@ -94,7 +94,7 @@ class SoundStream:
         while True:
             if has_left(self._call):
                 raise ClientGone
-            sequence, operation, segments = await self._look(job_id)
+            sequence, operation, segments = await self._state(job_id)
             if operation.state == SUCCEEDED:
                 break
             new = _after(sent.segments, segments)
@@ -121,21 +121,21 @@ class SoundStream:
     def _end_early(self) -> None:
         raise NothingSent if self._is_unsent() else StreamBroken
 
-    async def _look(self, job_id: str) -> tuple[int, Operation, list[Segment]]:
-        def look(tx: Transaction, who: Caller) -> tuple[int, Operation, list[Segment]]:
+    async def _state(self, job_id: str) -> tuple[int, Operation, list[Segment]]:
+        def find(tx: Transaction, who: Caller) -> tuple[int, Operation, list[Segment]]:
             sequence, operation = read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
             segments = audio_segments.list_segments(
                 tx, account_id=who.account_id, job_id=job_id, attempt_id=None
             )
             return sequence, operation, segments
 
-        return await self._call.read_again(look)
+        return await self._call.read_again(find)
 
     async def _pause(self, operation: Operation, sequence: int) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await changed(self._call, operation, sequence, LOOK_S)
-        if (left := began + LOOK_S - loop.time()) > 0:
+        await changed(self._call, operation, sequence, CHECK_S)
+        if (left := began + CHECK_S - loop.time()) > 0:
             await self._call.wait(asyncio.Event(), left)
 
     async def _opened(self, job_id: str, segment: Segment) -> Opened:

@@ -15,14 +15,17 @@ import msgspec
 from tenuto import failpoints
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body, status_of
 from tenuto.api.jobs import changed
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, Unavailable
 from tenuto.features.openai import spoken
-from tenuto.features.openai.jobs import (
+from tenuto.features.openai.idempotency_keys import has_left
+from tenuto.features.openai.names import model_for
+from tenuto.features.openai.recordings import FILE, receive, scratch_file, submit_recording
+from tenuto.features.openai.request_jobs import (
     Submitted,
     ignored_header,
     in_their_words,
@@ -33,9 +36,6 @@ from tenuto.features.openai.jobs import (
     wait_end,
     waiting,
 )
-from tenuto.features.openai.keys import has_left
-from tenuto.features.openai.names import model_for
-from tenuto.features.openai.recordings import FILE, receive, scratch_file, submit_recording
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.recognition import live_text
 from tenuto.features.recognition.live_text import LiveText
@@ -49,7 +49,7 @@ from tenuto.kind.fields import Field, Text, Texts, by_name, quoted, read_fields
 
 HEARTBEAT_S = 15.0
 """Between two comments."""
-LOOK_S = 0.3
+CHECK_S = 0.3
 """Between two polls for text: new text wakes no waiter."""
 _CHANGED = (
     "The recording was transcribed again and its text differs from what was already sent; "
@@ -306,7 +306,7 @@ async def _send_live(call: Call, submitted: Submitted, sent: _Sent) -> Operation
     loop, wait_s = asyncio.get_running_loop(), call.service.settings.openai_wait_s
     end, sent_at = loop.time() + wait_s, loop.time()
 
-    def look(tx: Transaction, who: Caller) -> tuple[int, Operation, LiveText]:
+    def find(tx: Transaction, who: Caller) -> tuple[int, Operation, LiveText]:
         sequence, operation = read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
         live = live_text.of_job(tx, job_id, attempt_id=sent.attempt_id, first=sent.count)
         return sequence, operation, live
@@ -314,7 +314,7 @@ async def _send_live(call: Call, submitted: Submitted, sent: _Sent) -> Operation
     while True:
         if has_left(call):
             raise ClientGone
-        sequence, operation, live = await call.read_again(look)
+        sequence, operation, live = await call.read_again(find)
         if operation.is_final() or loop.time() > end:
             return operation
         for delta in sent.take(live):
@@ -325,8 +325,8 @@ async def _send_live(call: Call, submitted: Submitted, sent: _Sent) -> Operation
             await _send_piece(call, b": waiting")
             sent_at = loop.time()
         began = loop.time()
-        await changed(call, operation, sequence, LOOK_S)
-        if (left := began + LOOK_S - loop.time()) > 0:
+        await changed(call, operation, sequence, CHECK_S)
+        if (left := began + CHECK_S - loop.time()) > 0:
             await call.wait(asyncio.Event(), left)
 
 

@@ -21,7 +21,7 @@ from tenuto.host.host import storable
 from tenuto.host.registry import SEGMENT_TEXT, EngineEntry
 from tenuto.job.rows import ChunkKey
 from tenuto.logs import get_logger
-from tenuto.worker.calls import EngineCalls, OnProgress
+from tenuto.worker.engine_calls import EngineCalls, OnProgress
 from tenuto.worker.storage_retries import write_if_soon
 
 SAVE_S = 0.5

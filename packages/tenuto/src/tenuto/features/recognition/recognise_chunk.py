@@ -17,7 +17,7 @@ from tenuto.host.host import EngineFailed, HostResult, storable
 from tenuto.host.registry import SEGMENT_TEXT, WORD_TIMESTAMPS, EngineEntry
 from tenuto.job.rows import ChunkKey
 from tenuto.logs import get_logger
-from tenuto.worker.calls import EngineCalls, OnProgress, OnSegment, ResultInvalid
+from tenuto.worker.engine_calls import EngineCalls, OnProgress, OnSegment, ResultInvalid
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, StorageFailed, StoreUnreachable
-from tenuto.features.decoding.child import (
+from tenuto.features.decoding.decoder_child import (
     DecoderEnded,
     DecoderFailed,
     read_answer,
@@ -31,7 +31,7 @@ from tenuto.features.decoding.child import (
 from tenuto.file.inputs import Bound
 from tenuto.host.host import Cancelled, EngineFailed
 from tenuto.media.flac import MAX_CHANNELS, MAX_DURATION_S, FlacInvalid, FlacSummary
-from tenuto.worker.calls import EngineCalls
+from tenuto.worker.engine_calls import EngineCalls
 from tenuto.worker.fair_lock import FairLock
 from tenuto.worker.storage_retries import input_record, when_back
 

@@ -26,7 +26,7 @@ from tenuto.job import chunks
 from tenuto.job.rows import ChunkKey
 from tenuto.kind.kinds import SuppliedResult
 from tenuto.logs import get_logger
-from tenuto.worker.calls import EngineCalls, OnProgress
+from tenuto.worker.engine_calls import EngineCalls, OnProgress
 from tenuto.worker.storage_retries import read, write_if_soon
 
 SCHEMA_VERSION = 1

@@ -3,7 +3,7 @@
 import json
 from typing import Any, BinaryIO
 
-from tenuto.features.decoding.child import (
+from tenuto.features.decoding.decoder_child import (
     DecoderEnded,
     DecoderFailed,
     NotReadable,

@@ -13,8 +13,14 @@ import sys
 from contextlib import suppress
 from typing import BinaryIO
 
-from tenuto.features.decoding.child import DecoderEnded, DecoderFailed, NotReadable, read_answer, start_child
 from tenuto.features.decoding.confinement import confine
+from tenuto.features.decoding.decoder_child import (
+    DecoderEnded,
+    DecoderFailed,
+    NotReadable,
+    read_answer,
+    start_child,
+)
 from tenuto.media.flac import MAX_DURATION_S
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.part import DAMAGED, told_incomplete

@@ -11,14 +11,14 @@ from tenuto import failpoints
 from tenuto.account.caller import Caller
 from tenuto.api.answers import Answer, Headers
 from tenuto.api.artifacts import send_content, send_spans
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call, Routes
 from tenuto.api.query import choice, read_query
 from tenuto.config import Settings
 from tenuto.config.addresses import NONE
 from tenuto.db.database import Transaction
 from tenuto.errors import ArtifactUnavailable, CorruptBlob, Fault, InvalidRequest, StorageFailed
-from tenuto.features.decoding.child import DecoderEnded, DecoderFailed
+from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed
 from tenuto.features.renditions.ffmpeg import to_aac
 from tenuto.features.renditions.renderers import Renderers
 from tenuto.features.renditions.renditions import (
@@ -54,13 +54,13 @@ async def show(call: Call) -> Answer | None:
     """GET /v1/artifacts/{id}/rendition: 200 with the whole; 400: the artifact has no such form."""
     name = ""
 
-    def look(tx: Transaction, who: Caller) -> Opened:
+    def find(tx: Transaction, who: Caller) -> Opened:
         nonlocal name
         name = read_query(call, _SHOW).get("form", "mp3")
         artifact_id = call.path_id("artifact_id", "artifact")
         return artifacts.open_artifact(tx, account_id=who.account_id, artifact_id=artifact_id)
 
-    opened = await call.read(look)
+    opened = await call.read(find)
     forms = _FORMS.get(opened.media_type, {})
     if (form := forms.get(name)) is None:
         of = ", ".join(forms) or "no other"

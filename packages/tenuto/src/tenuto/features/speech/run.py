@@ -37,7 +37,7 @@ from tenuto.job.audio_segments import MAX_SEGMENT_BYTES, SegmentLimit, SegmentTo
 from tenuto.job.rows import NewSegment
 from tenuto.kind.kinds import SuppliedResult
 from tenuto.logs import get_logger
-from tenuto.worker.calls import EngineCalls, ResultInvalid
+from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 from tenuto.worker.storage_retries import PATIENCE_S, read_input, store, unless_stopped, write
 
 MEDIA_TYPE = "audio/wav"

@@ -13,7 +13,7 @@ from tenuto.api.app import pattern
 from tenuto.api.call import Call, Endpoint, Handler
 from tenuto.api.server import Asgi
 from tenuto.api.service import Part, Service
-from tenuto.features.studio import keys, money, operator, oversight, people, sessions
+from tenuto.features.studio import api_keys, money, operator, oversight, people, sessions
 from tenuto.features.studio.browser import SAFE, refuse_other_sites
 from tenuto.features.studio.pages import Pages
 from tenuto.features.studio.studio import Studio, by_session, make_studio
@@ -28,9 +28,9 @@ ROUTES: Mapping[str, Mapping[str, StudioHandler]] = {
     "/web/login": {"POST": people.log_in},
     "/web/logout": {"POST": people.log_out},
     "/web/password": {"POST": people.change_password},
-    "/web/keys": {"GET": keys.index, "POST": keys.create},
-    "/web/keys/{key_id}": {"DELETE": keys.revoke},
-    "/web/keys/{key_id}/rotation": {"POST": keys.rotate},
+    "/web/keys": {"GET": api_keys.index, "POST": api_keys.create},
+    "/web/keys/{key_id}": {"DELETE": api_keys.revoke},
+    "/web/keys/{key_id}/rotation": {"POST": api_keys.rotate},
     "/web/usage": {"GET": money.usage},
     "/web/ledger.csv": {"GET": money.ledger_csv},
     "/web/jobs/{job_id}/ledger": {"GET": money.job_ledger},

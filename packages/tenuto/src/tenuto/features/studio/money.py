@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_list
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
@@ -60,10 +60,10 @@ async def usage(studio: Studio, call: Call) -> Answer:
 async def job_ledger(studio: Studio, call: Call) -> Answer:
     """GET /web/jobs/{id}/ledger: what the job did to the balance, oldest first."""
 
-    def look(tx: Transaction, who: Caller) -> list[LedgerEntry]:
+    def find(tx: Transaction, who: Caller) -> list[LedgerEntry]:
         return reads.ledger_of_job(tx, who.account_id, call.path_id("job_id", "job"))
 
-    return json_list(await call.read(look))
+    return json_list(await call.read(find))
 
 
 async def ledger_csv(studio: Studio, call: Call) -> Answer | None:

@@ -8,7 +8,7 @@ from tenuto.account.rules import MAX_NAME_CHARACTERS
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call
-from tenuto.api.request_body import IDEMPOTENCY_HEADER, idempotency_key
+from tenuto.api.json_body import IDEMPOTENCY_HEADER, idempotency_key
 from tenuto.db.damaged_text import sound_json, text_of
 from tenuto.db.database import ConstraintFailed, Transaction
 from tenuto.db.retrying import write_known_async
@@ -17,13 +17,13 @@ from tenuto.features.evidence.evidence import Evidence
 from tenuto.features.evidence.examination import examine
 from tenuto.features.studio import invitations, sessions
 from tenuto.features.studio import people_operations as people
-from tenuto.features.studio.keys import MAX_MODELS, seconds, unknown_models
+from tenuto.features.studio.api_keys import MAX_MODELS, seconds, unknown_models
 from tenuto.features.studio.rows import PersonRow
 from tenuto.features.studio.sessions import Person
 from tenuto.features.studio.studio import OrNull, Strings, Studio, operator_of, read_object
 from tenuto.file.uploads import bind_upload, request_sha256
+from tenuto.job import by_operator
 from tenuto.job import queue as lanes
-from tenuto.job import recover
 from tenuto.job.rows import WaitingJob
 from tenuto.job.states import Decision
 from tenuto.kind import operations as catalog
@@ -197,12 +197,12 @@ async def queue(studio: Studio, call: Call) -> Answer:
     await operator_of(studio, call)
     names = list(kinds())
 
-    def look(tx: Transaction) -> dict[str, Any]:
+    def find(tx: Transaction) -> dict[str, Any]:
         oldest = lanes.oldest_queued_at(tx, names)
         slots = {lane: lanes.slots(tx, lane) for lane in names}
         return {**lanes.depths(tx, names), "slots": slots, "oldest_queued_at": seconds(oldest)}
 
-    return json_answer(200, await call.service.database.read_async(look))
+    return json_answer(200, await call.service.database.read_async(find))
 
 
 async def workers(studio: Studio, call: Call) -> Answer:
@@ -210,7 +210,7 @@ async def workers(studio: Studio, call: Call) -> Answer:
     await operator_of(studio, call)
     now_ms = call.service.clock()
 
-    def look(tx: Transaction) -> list[dict[str, Any]]:
+    def find(tx: Transaction) -> list[dict[str, Any]]:
         return [
             {
                 "id": worker.id,
@@ -231,7 +231,7 @@ async def workers(studio: Studio, call: Call) -> Answer:
             for worker in catalog.workers(tx)
         ]
 
-    return json_list(await call.service.database.read_async(look))
+    return json_list(await call.service.database.read_async(find))
 
 
 def engine_state(offer: OfferRow) -> dict[str, Any]:
@@ -242,7 +242,7 @@ def engine_state(offer: OfferRow) -> dict[str, Any]:
 async def list_waiting(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/recovery: the jobs waiting for a decision, oldest first."""
     await operator_of(studio, call)
-    waiting = await call.service.database.read_async(recover.waiting)
+    waiting = await call.service.database.read_async(by_operator.waiting)
     return json_list([_waiting_job(job) for job in waiting])
 
 
@@ -272,17 +272,17 @@ async def _carry_out(call: Call, operator: Person, key: str, job_id: str, sent: 
     service, ids, now_ms = call.service, call.service.ids, call.service.clock()
     if sent["action"] == "complete":
         await call.beside(
-            service.readers, lambda: recover.check_recorded(service.database, service.blobs, job_id)
+            service.readers, lambda: by_operator.check_recorded(service.database, service.blobs, job_id)
         )
 
     def decide(tx: Transaction, entry_id: str) -> None:
         by = Decision(operator.name, sent["note"], entry_id)
         if sent["action"] == "complete":
-            recover.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
+            by_operator.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
         elif sent["action"] == "requeue":
-            recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
+            by_operator.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
         else:
-            recover.void(tx, ids, job_id, cancel=sent["cancelled"], by=by, now_ms=now_ms)
+            by_operator.void(tx, ids, job_id, cancel=sent["cancelled"], by=by, now_ms=now_ms)
 
     request = ("decide", job_id, sent["action"], str(sent["cancelled"]), sent["note"] or "")
     await write_known_async(service.database, _once(call, operator, key, request, decide))

@@ -20,7 +20,7 @@ from tenuto.features.history import usage
 from tenuto.features.history.rows import DAY_MS, iso_day
 from tenuto.features.history.usage import SLOTS, Statistics, Tally
 from tenuto.features.models.background import Progress
-from tenuto.features.studio.keys import seconds
+from tenuto.features.studio.api_keys import seconds
 from tenuto.features.studio.operator import engine_state
 from tenuto.features.studio.studio import OrNull, Studio, operator_of, read_object
 from tenuto.host.registry import weights_of

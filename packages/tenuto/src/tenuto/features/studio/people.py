@@ -50,11 +50,11 @@ async def show(studio: Studio, call: Call) -> Answer:
     sha256 = studio.session_sha256(call)
     now_ms = call.service.clock()
 
-    def look(tx: Transaction) -> tuple[Person | None, bool]:
+    def find(tx: Transaction) -> tuple[Person | None, bool]:
         person = None if sha256 is None else sessions.find(tx, sha256, times=studio.times, now_ms=now_ms)
         return person, people.needs_set_up(tx)
 
-    person, needs_set_up = await call.service.database.read_async(look)
+    person, needs_set_up = await call.service.database.read_async(find)
     session = json_answer(200, _session(call, person, needs_set_up=needs_set_up))
     if person is not None and sha256 is not None:
         studio.seen.note(sha256, now_ms)

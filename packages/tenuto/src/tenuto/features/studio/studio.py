@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from tenuto import strict_json
 from tenuto.account.caller import Caller
 from tenuto.api.call import AskCaller, Call, Identify
+from tenuto.api.json_body import MAX_VALUES, require_json
 from tenuto.api.limits import Buckets
-from tenuto.api.request_body import MAX_VALUES, require_json
 from tenuto.api.service import LastUse
 from tenuto.config import Settings
 from tenuto.config.addresses import Network, networks

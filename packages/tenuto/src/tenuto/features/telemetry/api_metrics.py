@@ -248,14 +248,14 @@ def expose(service: Service, registry: CollectorRegistry, checks: Mapping[str, C
     lane_names = list(kinds())
     worked = {name: model.lane for name, model in service.models.items() if model.interface == "jobs"}
 
-    def look(tx: Transaction) -> Records:
+    def find(tx: Transaction) -> Records:
         records = read_records(tx, lane_names, worked, away=service.presence.away, now_ms=service.clock())
         # What runs in this process is unknown to workers: as in the catalog, it knows the state itself.
         own = {name: reason() is None for name, reason in service.reasons.items()}
         return replace(records, callable={**records.callable, **own})
 
     metrics.count_events(registry)
-    registry.register(RecordsCollector(look, service.database))
+    registry.register(RecordsCollector(find, service.database))
     if telemetry is not None:
         telemetry.push(registry)
     if settings.metrics_port == 0:

@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from tenuto import failpoints
 from tenuto.account.caller import Caller
-from tenuto.api import query, request_body
+from tenuto.api import json_body, query
 from tenuto.api.answers import REPLAYED, Answer, json_answer, json_list
 from tenuto.api.artifacts import commit_erasure, send_content
-from tenuto.api.body import refuse_declared_length
+from tenuto.api.body_bytes import refuse_declared_length
 from tenuto.api.call import SMALL_BODY_BYTES, Call, Routes
 from tenuto.api.uploads import check_quota
 from tenuto.config import Settings
@@ -51,47 +51,47 @@ class _Upload(Struct, frozen=True):
 async def index(call: Call) -> Answer:
     """GET /v1/voices: those for everybody and the account's own, ordered by id."""
 
-    def look(tx: Transaction, who: Caller) -> tuple[list[Voice], str | None]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[Voice], str | None]:
         require_synthesis(call, who)
         filters = query.read_query(call, _LIST)
         limit = int(filters.get("limit", DEFAULT_LIMIT))
         return voices.list_voices(tx, account_id=who.account_id, after=filters.get("after"), limit=limit)
 
-    return json_list(*await call.read(look))
+    return json_list(*await call.read(find))
 
 
 async def create(call: Call) -> Answer:
     """POST /v1/voices: 201 when the recording is durable. Checks run in the order of these lines."""
     caller = await call.authenticate()
     require_synthesis(call, caller)
-    if request_body.media_type(call) != b"audio/wav":
+    if json_body.media_type(call) != b"audio/wav":
         raise UnsupportedMediaType("voice must be audio/wav")
     upload = _read_headers(call, caller)
     refuse_declared_length(call.scope["headers"], rules.MAX_RECORDING_BYTES)
     with call.service.uploads.slot(caller.account_id):
-        first = await call.service.database.read_async(lambda tx: _look(tx, call, caller, upload))
+        first = await call.service.database.read_async(lambda tx: _find_first(tx, call, caller, upload))
         return await _admit(call, caller, upload, first)
 
 
 async def show(call: Call) -> Answer:
     """GET /v1/voices/{id}."""
 
-    def look(tx: Transaction, who: Caller) -> Voice:
+    def find(tx: Transaction, who: Caller) -> Voice:
         require_synthesis(call, who)
         return voices.get(tx, account_id=who.account_id, voice_id=call.path_id("voice_id", "voice"))
 
-    return json_answer(200, await call.read(look))
+    return json_answer(200, await call.read(find))
 
 
 async def content(call: Call) -> Answer | None:
     """GET /v1/voices/{id}/content: the recording, sent like an artifact."""
 
-    def look(tx: Transaction, who: Caller) -> Opened:
+    def find(tx: Transaction, who: Caller) -> Opened:
         require_synthesis(call, who)
         voice_id = call.path_id("voice_id", "voice")
         return voices.open_recording(tx, account_id=who.account_id, voice_id=voice_id)
 
-    return await send_content(call, await call.read(look))
+    return await send_content(call, await call.read(find))
 
 
 async def rename(call: Call) -> Answer:
@@ -143,11 +143,11 @@ async def prefer(call: Call) -> Answer:
 async def preferences(call: Call) -> Answer:
     """GET /v1/voice-preference: the choices of all content accounts, and the default."""
 
-    def look(tx: Transaction, who: Caller) -> Any:
+    def find(tx: Transaction, who: Caller) -> Any:
         require_synthesis(call, who)
         return voices.preferences(tx, account_id=who.account_id)
 
-    saved, default = await call.read(look)
+    saved, default = await call.read(find)
     return json_list(saved, default=default)
 
 
@@ -163,8 +163,8 @@ def require_synthesis(call: Call, caller: Caller) -> None:
 def _read_headers(call: Call, caller: Caller) -> _Upload:
     faults: list[Fault] = []
     name = _name(call, faults)
-    sha256 = request_body.content_sha256(call, faults)
-    key = request_body.idempotency_key(call, faults)
+    sha256 = json_body.content_sha256(call, faults)
+    key = json_body.idempotency_key(call, faults)
     if faults:
         raise InvalidRequest(faults)
     digest = request_sha256("voice", name, sha256)
@@ -177,7 +177,7 @@ def _name(call: Call, faults: list[Fault]) -> str:
         message = f"the header is required once: 1 to {rules.MAX_NAME_CHARACTERS} characters, percent-encoded"
         faults.append(Fault(NAME_HEADER, "invalid_name" if values else "required", message))
         return ""
-    name = request_body.decode_name(values[0])
+    name = json_body.decode_name(values[0])
     if name is None:
         faults.append(Fault(NAME_HEADER, "invalid_name", "is not UTF-8; percent-encode it as UTF-8"))
         return ""
@@ -187,7 +187,7 @@ def _name(call: Call, faults: list[Fault]) -> str:
 
 
 async def _read_json(call: Call) -> Any:
-    return (await request_body.read_json(call, SMALL_BODY_BYTES))[1]
+    return (await json_body.read_json(call, SMALL_BODY_BYTES))[1]
 
 
 async def _beside(call: Call, work: Any) -> Any:
@@ -195,7 +195,7 @@ async def _beside(call: Call, work: Any) -> Any:
     return await asyncio.get_running_loop().run_in_executor(call.service.uploads.threads, work)
 
 
-def _look(tx: Transaction, call: Call, caller: Caller, upload: _Upload) -> Voice | None:
+def _find_first(tx: Transaction, call: Call, caller: Caller, upload: _Upload) -> Voice | None:
     """The voice that this upload made before; if there is none, the quota must allow it."""
     if upload.key is not None:
         first = voices.find_upload(tx, account_id=caller.account_id, key=upload.key)

@@ -14,7 +14,7 @@ from tenuto.account.caller import Caller
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call, Routes
-from tenuto.api.request_body import require_json
+from tenuto.api.json_body import require_json
 from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
@@ -138,11 +138,11 @@ async def deliveries(call: Call) -> Answer:
     filters = query.read_query(call, _LIST)
     webhook_id = call.path_id("webhook_id", "webhook")
 
-    def look(tx: Transaction) -> tuple[list[webhooks.Delivery], str | None]:
+    def find(tx: Transaction) -> tuple[list[webhooks.Delivery], str | None]:
         limit = query.limit_of(filters)
         return webhooks.deliveries(tx, caller, webhook_id, after=filters.get("after"), limit=limit)
 
-    return json_list(*await call.service.database.read_async(look))
+    return json_list(*await call.service.database.read_async(find))
 
 
 async def redeliver(call: Call) -> Answer:

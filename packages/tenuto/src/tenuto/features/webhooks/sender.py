@@ -39,7 +39,7 @@ def send(turn: Turn) -> None:
 
     def trusts_clock() -> bool:
         # The turn's own moment is long ago.
-        return turn.clocks.holds(context.clock(), time.monotonic())
+        return turn.clock_trust.is_trusted(context.clock(), time.monotonic())
 
     WebhookSender(context, turn.stopping, trusts_clock=trusts_clock).run()
 

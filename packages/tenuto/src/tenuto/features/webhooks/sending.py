@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
-from tenuto.features.webhooks.rules import is_public_address
+from tenuto.features.webhooks.public_addresses import is_public_address
 
 TIMEOUT_S = 15.0
 """From looking up the name to reading the last byte."""

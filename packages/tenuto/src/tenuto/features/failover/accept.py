@@ -10,7 +10,7 @@ from tenuto.db.database import Database
 from tenuto.db.migrations import migrate, pending, shipped
 from tenuto.errors import OperatorError
 from tenuto.file.blob import BlobStore
-from tenuto.process.copies import recorded_in
+from tenuto.process.newest_copy import recorded_in
 
 
 def accept(database: Database, open_blobs: Callable[[], BlobStore]) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from tenuto import strict_json
-from tenuto.api import request_body
-from tenuto.api.body import ClientGone
+from tenuto.api import json_body
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import InsufficientBalance, InvalidRequest
@@ -69,7 +69,7 @@ async def request_key(call: Call, route: str, sent: Any) -> AsyncIterator[Reques
     without a key wait until the block ends. InvalidRequest: the caller's key is malformed. ClientGone.
     """
     faults: list[Any] = []
-    chosen = request_body.idempotency_key(call, faults)
+    chosen = json_body.idempotency_key(call, faults)
     if faults:
         raise InvalidRequest(faults)
     with quota_errors():

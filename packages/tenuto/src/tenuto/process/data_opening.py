@@ -15,9 +15,9 @@ from tenuto.db.database import Database
 from tenuto.db.migrations import later, migrate, pending, shipped, wait_for_migrations
 from tenuto.errors import OperatorError, Unavailable
 from tenuto.file.blob import BlobStore
-from tenuto.file.opening import open_store
-from tenuto.process.copies import Waiting, open_compared
+from tenuto.file.blob_store_opening import open_store
 from tenuto.process.local_services import live_services
+from tenuto.process.newest_copy import Waiting, open_compared
 from tenuto.process.runtime import log
 
 MIGRATIONS_PATIENCE_S = 300.0

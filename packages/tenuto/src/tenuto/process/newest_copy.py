@@ -16,11 +16,11 @@ from tenuto.config import Settings
 from tenuto.config.storage import bucket_of
 from tenuto.db import generation_row as row
 from tenuto.db.database import Database, Transaction
-from tenuto.db.generation import Copy, Outdated
-from tenuto.db.opening import open_database
+from tenuto.db.database_copy import Copy, Outdated
+from tenuto.db.database_opening import open_database
 from tenuto.errors import BucketMissing, OperatorError, StoreUnreachable, TenutoError, Unavailable
 from tenuto.file.blob import NEWEST, BlobStore
-from tenuto.file.opening import open_store
+from tenuto.file.blob_store_opening import open_store
 from tenuto.file.pairing import known_id
 
 PATIENCE_S = 5.0

@@ -12,8 +12,8 @@ from msgspec import Struct
 from tenuto.host.host import HostResult
 from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey
-from tenuto.worker.calls import EngineCalls
 from tenuto.worker.context import WorkerContext
+from tenuto.worker.engine_calls import EngineCalls
 
 
 class Keeper(Protocol):

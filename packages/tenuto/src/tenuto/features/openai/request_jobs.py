@@ -16,14 +16,14 @@ from msgspec import Struct
 from tenuto import failpoints, strict_json
 from tenuto.account.caller import Caller
 from tenuto.api.answers import REPLAYED, Answer, Headers
-from tenuto.api.body import ClientGone
+from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
 from tenuto.api.errors import error_body
 from tenuto.api.jobs import changed
 from tenuto.api.service import Service
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError
-from tenuto.features.openai.keys import find_earlier, has_left, request_key
+from tenuto.features.openai.idempotency_keys import find_earlier, has_left, request_key
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.file import operations as artifacts
 from tenuto.file.operations import Opened
@@ -36,7 +36,7 @@ from tenuto.money.rules import cny, parse_cny
 
 ABANDON_S = 60.0
 """A job without a caller's idempotency key is cancelled if still queued this long after its client left."""
-LOOK_S = 1.0
+CHECK_S = 1.0
 """Between two polls of a job when no more requests may wait for changes."""
 STILL_RUNNING_S = 2
 """`Retry-After` for a job that is not ready in time."""
@@ -190,19 +190,19 @@ def _refusal(operation: Operation) -> tuple[int, TenutoError, Headers]:
 async def _until_final(call: Call, job_id: str, end: float) -> Operation:
     loop = asyncio.get_running_loop()
 
-    def look(tx: Transaction, who: Caller) -> tuple[int, Operation]:
+    def find(tx: Transaction, who: Caller) -> tuple[int, Operation]:
         # Sequence first, so that a change between the two reads is noticed.
         return read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
 
     seen = None
     while True:
         began = loop.time()
-        sequence, operation = await call.read_again(look)
+        sequence, operation = await call.read_again(find)
         if operation.is_final() or began >= end or has_left(call):
             return operation
         if sequence == seen:
             # Too many wait already, or the service is stopping: `changed` returned at once.
-            await call.wait(asyncio.Event(), min(LOOK_S, end - began))
+            await call.wait(asyncio.Event(), min(CHECK_S, end - began))
         seen = sequence
         operation, _ = await changed(call, operation, sequence, end - began)
         if operation.is_final():

@@ -21,9 +21,9 @@ def add(parser: Parser, name: str) -> None:
 
 def _accept(options: argparse.Namespace, console: Console) -> int:
     """Accept the one server that answers. Running processes leave any other within seconds."""
-    from tenuto.db.opening import open_database
-    from tenuto.features.copies.accept import accept
-    from tenuto.process.opening import database_unreachable
+    from tenuto.db.database_opening import open_database
+    from tenuto.features.failover.accept import accept
+    from tenuto.process.data_opening import database_unreachable
 
     settings = location_of(options).settings()
     with closing(open_database(settings.database, folder=settings.folder)) as database:

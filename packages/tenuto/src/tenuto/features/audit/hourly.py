@@ -3,8 +3,8 @@
 import time
 
 from tenuto.errors import Unavailable
-from tenuto.features.audit import audit, runs
-from tenuto.features.audit.audit import Report
+from tenuto.features.audit import all_checks, runs
+from tenuto.features.audit.all_checks import Report
 from tenuto.features.audit.check import Finding
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.duties import Duty, Pace, Turn
@@ -51,7 +51,7 @@ def _audit(turn: Turn, now_ms: int | None) -> None:
     recent = Report([], {})
     try:
         pace = Pace(turn.stopping, most_s=AUDIT_S)
-        report = audit.report(context.database, now_ms=now_ms, start=progress.position, rest=pace.rest)
+        report = all_checks.report(context.database, now_ms=now_ms, start=progress.position, rest=pace.rest)
         if not is_beginning or report.stopped_at is not None:
             recent = _recent(turn, now_ms)
     except Unavailable:
@@ -78,17 +78,17 @@ def _audit(turn: Turn, now_ms: int | None) -> None:
 
 
 def _damage(turn: Turn) -> list[Finding]:
-    damaged = audit.database_damage(turn.context.database, deep=False, stopping=turn.stopping.is_set)
+    damaged = all_checks.database_damage(turn.context.database, deep=False, stopping=turn.stopping.is_set)
     _log_findings(damaged)
     return damaged
 
 
 def _recent(turn: Turn, now_ms: int | None) -> Report:
     pace, since_ms = Pace(turn.stopping), turn.context.clock() - RECENT_MS
-    return audit.report(turn.context.database, now_ms=now_ms, since_ms=since_ms, rest=pace.rest)
+    return all_checks.report(turn.context.database, now_ms=now_ms, since_ms=since_ms, rest=pace.rest)
 
 
 def _log_findings(findings: list[Finding]) -> None:
     for finding in findings:
-        seen = finding.seen if finding.check == audit.DATABASE_DAMAGED else {}
+        seen = finding.seen if finding.check == all_checks.DATABASE_DAMAGED else {}
         _log.error("audit.finding", check=finding.check, subject=finding.subject, what=finding.what, **seen)

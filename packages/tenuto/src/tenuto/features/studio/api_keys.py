@@ -43,13 +43,13 @@ _ROTATION = by_name([
 async def index(studio: Studio, call: Call) -> Answer:
     """GET /web/keys: newest first, in pages, without the secrets, which are not stored."""
 
-    def look(tx: Transaction, who: Caller) -> tuple[list[KeyRow], str | None]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[KeyRow], str | None]:
         filters = query.read_query(call, _LIST)
         return accounts.page_of_keys(
             tx, who.account_id, after=filters.get("after"), limit=query.limit_of(filters)
         )
 
-    keys, cursor = await call.read(look)
+    keys, cursor = await call.read(find)
     used = call.service.used_keys
     return json_list([_key(key, used.get(key.id)) for key in keys], cursor)
 

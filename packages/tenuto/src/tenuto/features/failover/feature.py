@@ -1,14 +1,14 @@
-"""What copies adds to the core."""
+"""What failover adds to the core."""
 
 from tenuto.feature import Feature
 from tenuto_client.commands import Command
 
 FEATURE = Feature(
-    name="copies",
+    name="failover",
     commands={
         "admin database": Command(
             "Accept a database that was restored or moved as the one in use.",
-            "tenuto.features.copies.commands",
+            "tenuto.features.failover.commands",
             after="migrate",
         ),
     },

@@ -2,7 +2,7 @@
 
 They prove P5, P7 and P11.
 
-Rows only: `audit.deep` checks whether the bytes are what the rows say.
+Rows only: `deep` checks whether the bytes are what the rows say.
 """
 
 from tenuto.features.audit.check import Check

@@ -4,7 +4,7 @@ Read only, and page by page, so that its memory use does not grow with the recor
 no finding at any moment, even under load: each statement sees one moment, and what it compares changes in one
 transaction. So every few pages get a snapshot of their own, and none is held for long: until it ends,
 PostgreSQL keeps every old version of a slot, and SQLite's write-ahead log grows. An audit may stop anywhere
-and continue from there later. `audit.deep` reads the bytes.
+and continue from there later. `deep` reads the bytes.
 """
 
 from collections import Counter
@@ -14,12 +14,12 @@ from msgspec import Struct
 
 from tenuto.db import integrity
 from tenuto.db.database import Database, Row, Transaction
-from tenuto.features.audit import contents, jobs
+from tenuto.features.audit import content_checks, job_checks
 from tenuto.features.audit.check import ALL_AT_ONCE, Check, Finding
 from tenuto.file.operations import ORPHAN_AGE_MS
 from tenuto.ids import encode
 
-CHECKS: tuple[Check, ...] = (*jobs.CHECKS, *contents.CHECKS)
+CHECKS: tuple[Check, ...] = (*job_checks.CHECKS, *content_checks.CHECKS)
 DATABASE_DAMAGED = "database_damaged"
 """The name of the check made by `database_damage`."""
 
@@ -95,7 +95,7 @@ def audit(tx: Transaction, *, now_ms: int | None = None) -> list[Finding]:
     auditor = _Auditor(now_ms, list(_PAGE_KEYS), None)
     position: Position | None = auditor.first
     while position is not None:
-        position = auditor.look(tx, position)
+        position = auditor.check(tx, position)
     return auditor.findings
 
 
@@ -117,7 +117,7 @@ def report(
     # A later version may have a table that this one does not know.
     position: Position | None = start if start and start.table in auditor.tables else auditor.first
     while position is not None and rest():
-        position = database.snapshot(lambda tx, at=position: auditor.look(tx, at))  # type: ignore[misc]
+        position = database.snapshot(lambda tx, at=position: auditor.check(tx, at))  # type: ignore[misc]
     return Report(auditor.findings, auditor.rows, position)
 
 
@@ -148,16 +148,16 @@ class _Auditor:
         self._listed: Counter[str] = Counter()
         self.rows: dict[str, int] = {}
 
-    def look(self, tx: Transaction, position: Position) -> Position | None:
+    def check(self, tx: Transaction, position: Position) -> Position | None:
         """Check a few pages. Returns where to continue; None: that was all."""
         following: Position | None = position
         for _ in range(PAGES_AT_ONCE):
             if following is None:
                 break
-            following = self._look_at_page(tx, following)
+            following = self._check_page(tx, following)
         return following
 
-    def _look_at_page(self, tx: Transaction, at: Position) -> Position | None:
+    def _check_page(self, tx: Transaction, at: Position) -> Position | None:
         """Check the page after a key, which has about `PAGE_ROWS` rows."""
         if at.table == ALL_AT_ONCE:
             self._check(tx, at.table, "", "")
@@ -194,8 +194,8 @@ class _Auditor:
                 after=after,
                 last=last,
                 before=self._before,
-                paths=jobs.PATHS,
-                states=jobs.STATES,
+                paths=job_checks.PATHS,
+                states=job_checks.STATES,
                 limit=left,
             )
             self._listed[check.name] += len(rows)

@@ -1,4 +1,4 @@
-"""Looks again and again whether the open connections of a process lead to the newest copy of its database.
+"""Checks every few seconds that the open connections of a process lead to the newest copy of its database.
 
 Those that do not are ended from outside, by their sockets, so that no request has to ask.
 """
@@ -10,17 +10,17 @@ import threading
 from contextlib import suppress
 
 from tenuto.db.database import Database
-from tenuto.db.generation import Copy
+from tenuto.db.database_copy import Copy
 from tenuto.db.servers import Open, Servers
 from tenuto.logs import get_logger, log_failure
 
-LOOK_S = 5.0
+CHECK_S = 5.0
 """How often; with several hosts, each is asked as often."""
 _log = get_logger("tenuto.db")
 
 
-class Look:
-    """A thread that looks, until `stop`; none for a file."""
+class FailoverWatch:
+    """A thread that checks, until `stop`; none for a file."""
 
     def __init__(self, database: Database) -> None:
         self._servers = database.servers
@@ -35,14 +35,14 @@ class Look:
         self._stopping.set()
 
     def _run(self, servers: Servers) -> None:
-        while not self._stopping.wait(LOOK_S):
+        while not self._stopping.wait(CHECK_S):
             try:
-                look(servers)
+                leave_outdated(servers)
             except Exception as error:
                 log_failure(_log, "servers.failed", error)
 
 
-def look(servers: Servers) -> None:
+def leave_outdated(servers: Servers) -> None:
     """End the connections to a copy that is not the newest any more."""
     with servers.changing:
         servers.open = [one for one in servers.open if _reach(one)]

@@ -42,7 +42,7 @@ from tenuto.features.audit import runs
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
 from tenuto.job import erasure, finish, queue, read
-from tenuto.job.attempt_fate import Cause
+from tenuto.job.fate import Cause
 from tenuto.job.submit import submit
 from tenuto.kind import rules
 from tenuto.worker.context import WorkerContext

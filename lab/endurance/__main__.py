@@ -5,8 +5,8 @@
 Half of the minutes are on SQLite and half on PostgreSQL, unless one is named. A piece continues on the
 records of the last one on this machine, in build/endurance; `--fresh` removes them. Several commands may run
 at the same time, each with a different `--service` number and its own records. `--write` adds the pieces
-to lab/endurance/pieces.jsonl, and writes lab/records/endurance.md. Exits with 1 if anything grows or is not as it
-must be.
+to lab/endurance/pieces.jsonl, and writes its page. Exits with 1 if anything grows or is not as
+it must be.
 """
 
 from __future__ import annotations

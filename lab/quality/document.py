@@ -1,5 +1,5 @@
-"""lab/records/quality.md: a head about plain speech, then a section for each other measurement. Each is written
-anew by the program that measures it, and the others stay as they are.
+"""lab/records/quality.md: a head about plain speech, then a section for each other measurement. Each is
+written anew by the program that measures it, and the others stay as they are.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from servers.world import EVERY_MODEL, LANE, World
 from tenuto.db.database import Database, Transaction
 from tenuto.db.database_opening import open_database
 from tenuto.job import finish, queue
-from tenuto.job.attempt_fate import Cause
+from tenuto.job.fate import Cause
 from tenuto.job.queue import Claim
 
 PROCESSES = 4

@@ -34,7 +34,7 @@ from tenuto.file import operations as artifacts
 from tenuto.ids import Ids
 from tenuto.job import audio_segments, chunks, erasure, finish, queue, read
 from tenuto.job import store as jobs
-from tenuto.job.attempt_fate import Cause
+from tenuto.job.fate import Cause
 from tenuto.job.queue import Claim
 from tenuto.job.submit import prepare
 from tenuto.kind import operations as catalog

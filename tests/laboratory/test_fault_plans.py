@@ -6,8 +6,8 @@ import pytest
 from lab.faults import plan, promises
 from lab.faults.inject import _KINDS
 from lab.faults.plan import Shape
-from lab.faults.promises import TESTS
 from lab.faults.report import PAGE
+from lab.shared import TESTS
 
 from tenuto import failpoints
 

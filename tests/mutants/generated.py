@@ -70,7 +70,7 @@ PARTS = (
 _MODULES = {
     "job": {
         "states", "store", "attempt_store", "queue", "queue_store", "lifecycle", "submit", "erasure",
-        "attempt_fate", "finish", "by_operator",
+        "fate", "finish", "recover",
     },
     "api": {"call", "limits", "uploads"},
     "file": {"directory", "operations", "store", "erasure"},

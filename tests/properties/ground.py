@@ -28,7 +28,7 @@ from tenuto.features.audit import runs
 from tenuto.features.audit.deep import Rehashed, rehash
 from tenuto.file.blob import BlobRecord
 from tenuto.job import finish
-from tenuto.job.attempt_fate import Cause
+from tenuto.job.fate import Cause
 
 SLOTS = 2
 PAUSE_MS = 2_000

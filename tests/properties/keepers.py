@@ -11,7 +11,7 @@ from properties.model import Attempt, Job
 from servers.rig import SILENCE_S
 from servers.speed import HANG_S
 from tenuto.errors import OperatorError
-from tenuto.job import by_operator
+from tenuto.job import recover
 from tenuto.job.states import Decision
 
 BY = Decision("an operator")
@@ -103,13 +103,13 @@ class Keepers(Ground):
         world, now = self.world, self.world.now_ms
         job_id = job.job_id
         if how == "requeue":
-            return lambda tx: by_operator.requeue(tx, world.ids, job_id, by=BY, now_ms=now)
+            return lambda tx: recover.requeue(tx, world.ids, job_id, by=BY, now_ms=now)
         if how in ("failed", "cancelled"):
-            return lambda tx: by_operator.void(
+            return lambda tx: recover.void(
                 tx, world.ids, job_id, cancel=how == "cancelled", by=BY, now_ms=now
             )
         result = world.result(blob=self.stored(b"brought by the operator")) if how == "bring" else None
-        return lambda tx: by_operator.complete(tx, world.ids, job_id, result, by=BY, now_ms=now)
+        return lambda tx: recover.complete(tx, world.ids, job_id, result, by=BY, now_ms=now)
 
     def decided(self, job: Job, how: str) -> None:
         """The model's side of a decision."""

@@ -24,7 +24,7 @@ from tenuto.file.directory import DirectoryBlobs
 from tenuto.host.registry import entries
 from tenuto.ids import Ids
 from tenuto.job import finish, queue, read
-from tenuto.job.attempt_fate import Cause
+from tenuto.job.fate import Cause
 from tenuto.job.finish import RecordedResult
 from tenuto.job.queue import Claim
 from tenuto.job.read import Operation

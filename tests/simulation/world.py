@@ -48,7 +48,7 @@ from tenuto.features.events import feed, feed_store
 from tenuto.file import operations as artifacts
 from tenuto.file.erasure import remove
 from tenuto.ids import Ids
-from tenuto.job import by_operator, erasure, finish, queue, read
+from tenuto.job import erasure, finish, queue, read, recover
 from tenuto.job.states import Decision
 from tenuto.job.submit import SubmitContext, submit
 from tenuto.kind import operations as catalog
@@ -863,7 +863,7 @@ class World:
             while not self.is_over:
                 self.machine.scheduler.sleep(1.0)
                 try:
-                    waiting = self.database.read(by_operator.waiting)
+                    waiting = self.database.read(recover.waiting)
                 except Unavailable:
                     continue
                 for job in waiting:
@@ -912,11 +912,11 @@ class World:
 
         def decide(tx: Transaction) -> None:
             if how == "requeue":
-                by_operator.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
+                recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
             elif how == "void":
-                by_operator.void(tx, ids, job_id, cancel=False, by=by, now_ms=now_ms)
+                recover.void(tx, ids, job_id, cancel=False, by=by, now_ms=now_ms)
             else:
-                by_operator.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
+                recover.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
 
         for _ in range(10):
             try:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import get_args
 
-from tenuto.job import attempt_fate, states
-from tenuto.job.attempt_fate import Cause, Fate, What
+from tenuto.job import fate, states
+from tenuto.job.fate import Cause, Fate, What
 from tenuto.job.states import CANCELLED, FAILED, QUEUED, RECOVERY_REQUIRED
 
 LEFT_TO_OTHERS = Fate("", "")
@@ -17,7 +17,7 @@ def fates(what: What, **stands: bool) -> Iterator[Fate]:
         flags = {"is_paid": is_paid, "is_cancelled": is_cancelled}
         if stands.items() <= flags.items() and is_paid >= is_kept:
             for hosts_lost, workers_lost in product(range(4), range(8)):
-                decided = attempt_fate.of(
+                decided = fate.of(
                     Cause(what, is_shared=is_shared, pause_ms=7),
                     is_kept=is_kept,
                     hosts_lost=hosts_lost,

@@ -14,7 +14,7 @@ from tenuto.features.evidence import examination
 from tenuto.features.kept_results import results as kept_results
 from tenuto.features.kept_results.results import KeptResult
 from tenuto.file.directory import DirectoryBlobs
-from tenuto.job import by_operator, finish, queue, read
+from tenuto.job import finish, queue, read, recover
 from tenuto.job.finish import RecordedResult
 from tenuto.job.queue import Claim
 from tenuto.job.states import OUTCOME_UNKNOWN, Decision
@@ -33,7 +33,7 @@ def test_the_operator_sees_all_the_evidence(world: World) -> None:
     [attempt] = shown["attempts"]
     job = world.row("select * from idempotency where job_id = :id", id=claim.job_id)
 
-    assert [claim.job_id] == [job.id for job in world.read(by_operator.waiting)]
+    assert [claim.job_id] == [job.id for job in world.read(recover.waiting)]
     assert ("recovery_required", OUTCOME_UNKNOWN, "no answer") == (
         shown["job"]["state"],
         shown["job"]["reason"],
@@ -82,7 +82,7 @@ def test_the_evidence_says_what_each_exit_would_do_to_the_money(world: World) ->
         "void": {"refused": None, "charges": "0.000000", "releases": "0.050000"},
     } == exits
     world.write(
-        lambda tx: by_operator.void(tx, world.ids, claim.job_id, cancel=False, by=BY, now_ms=world.now_ms)
+        lambda tx: recover.void(tx, world.ids, claim.job_id, cancel=False, by=BY, now_ms=world.now_ms)
     )
 
     assert {"the job is failed"} == {
@@ -107,11 +107,11 @@ def test_a_decision_removes_what_the_database_kept_of_a_result(world: World, dec
 
     def decide(tx: Transaction) -> None:
         if decision == "complete":
-            by_operator.complete(tx, world.ids, claim.job_id, world.result(), by=BY, now_ms=now_ms)
+            recover.complete(tx, world.ids, claim.job_id, world.result(), by=BY, now_ms=now_ms)
         elif decision == "requeue":
-            by_operator.requeue(tx, world.ids, claim.job_id, by=BY, now_ms=now_ms)
+            recover.requeue(tx, world.ids, claim.job_id, by=BY, now_ms=now_ms)
         else:
-            by_operator.void(tx, world.ids, claim.job_id, cancel=False, by=BY, now_ms=now_ms)
+            recover.void(tx, world.ids, claim.job_id, cancel=False, by=BY, now_ms=now_ms)
 
     world.write(decide)
 
@@ -138,10 +138,10 @@ def test_a_recorded_result_is_read_again(world: World, tmp_path: Path, state: st
     assert (state, record.sha256) == (result.bytes, result.sha256)
     assert not shown.exits.complete.needs_file
     if state == "intact":
-        by_operator.check_recorded(world.database, blobs, claim.job_id)
+        recover.check_recorded(world.database, blobs, claim.job_id)
         return
     with pytest.raises(OperatorError, match=f"{state}.*--file"):
-        by_operator.check_recorded(world.database, blobs, claim.job_id)
+        recover.check_recorded(world.database, blobs, claim.job_id)
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,7 @@ def test_completing_with_a_file(world: World) -> None:
     """The call had succeeded: the bytes that the operator brings are the result, and are charged."""
     claim = waiting(world)
     result = world.result()
-    world.write(
-        lambda tx: by_operator.complete(tx, world.ids, claim.job_id, result, by=BY, now_ms=world.now_ms)
-    )
+    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, result, by=BY, now_ms=world.now_ms))
 
     assert "succeeded" == world.state(claim.job_id)
     assert (CREDIT - PRICE_MICROS, 0) == world.balance(claim.account_id)
@@ -258,9 +256,7 @@ def test_completing_with_the_recorded_result(world: World) -> None:
     world.write(
         lambda tx: finish.result_unusable(tx, claim.attempt_id, message="no disk", now_ms=world.now_ms)
     )
-    world.write(
-        lambda tx: by_operator.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms)
-    )
+    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms))
 
     assert "succeeded" == world.state(claim.job_id)
 
@@ -272,7 +268,7 @@ def test_completing_without_a_result_is_refused(world: World) -> None:
 
     with pytest.raises(OperatorError, match="--file"):
         world.write(
-            lambda tx: by_operator.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms)
+            lambda tx: recover.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms)
         )
     assert before == world.everything()
 
@@ -280,7 +276,7 @@ def test_completing_without_a_result_is_refused(world: World) -> None:
 def test_requeueing(world: World) -> None:
     """It runs again under its old hold, as a new attempt; the old one's result comes too late."""
     claim = waiting(world)
-    world.write(lambda tx: by_operator.requeue(tx, world.ids, claim.job_id, by=BY, now_ms=world.now_ms))
+    world.write(lambda tx: recover.requeue(tx, world.ids, claim.job_id, by=BY, now_ms=world.now_ms))
 
     assert "queued" == world.state(claim.job_id)
     with pytest.raises(Stale):
@@ -299,7 +295,7 @@ def test_voiding(world: World, cancel: bool, state: str) -> None:
     """Given up: the hold is released, nothing is charged, and a late result changes nothing."""
     claim = waiting(world)
     world.write(
-        lambda tx: by_operator.void(tx, world.ids, claim.job_id, cancel=cancel, by=BY, now_ms=world.now_ms)
+        lambda tx: recover.void(tx, world.ids, claim.job_id, cancel=cancel, by=BY, now_ms=world.now_ms)
     )
     before = world.everything()
 
@@ -347,9 +343,7 @@ def test_completing_after_a_late_result(world: World, brought: bool) -> None:
     world.record(claim.attempt_id)
     result = world.result() if brought else None
     late = world.attempt(claim.attempt_id)["blob_id"]
-    world.write(
-        lambda tx: by_operator.complete(tx, world.ids, claim.job_id, result, by=BY, now_ms=world.now_ms)
-    )
+    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, result, by=BY, now_ms=world.now_ms))
 
     used = world.row("select blob_id from artifact")["blob_id"]
     assert "succeeded" == world.state(claim.job_id)
@@ -398,15 +392,11 @@ def waiting(world: World) -> Claim:
 def decide(world: World, how: str, job_id: str, *, by: Decision = BY) -> None:
     result = world.result()
     if how == "complete":
-        world.write(
-            lambda tx: by_operator.complete(tx, world.ids, job_id, result, by=by, now_ms=world.now_ms)
-        )
+        world.write(lambda tx: recover.complete(tx, world.ids, job_id, result, by=by, now_ms=world.now_ms))
     elif how == "requeue":
-        world.write(lambda tx: by_operator.requeue(tx, world.ids, job_id, by=by, now_ms=world.now_ms))
+        world.write(lambda tx: recover.requeue(tx, world.ids, job_id, by=by, now_ms=world.now_ms))
     else:
-        world.write(
-            lambda tx: by_operator.void(tx, world.ids, job_id, cancel=False, by=by, now_ms=world.now_ms)
-        )
+        world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=by, now_ms=world.now_ms))
 
 
 def evidence(world: World, job_id: str) -> dict[str, Any]:

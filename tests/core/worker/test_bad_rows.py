@@ -12,7 +12,7 @@ from servers.world import EVERY_MODEL, LANE, METERED, PRICE_MICROS, SPEECH, Worl
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError
 from tenuto.features.evidence import examination
-from tenuto.job import by_operator, finish, queue
+from tenuto.job import finish, queue, recover
 from tenuto.job.queue import UNREADABLE_AT_ONCE, Claim
 from tenuto.job.states import Decision
 from tenuto.worker import attempt
@@ -76,7 +76,7 @@ def test_a_row_that_cannot_be_read_costs_no_other_job_anything(
     column, text = DAMAGES[how]
     before = damage(world, bad, column, text)
     following = run(rig, engines, first)
-    listed = {job.id: job.error_message for job in world.read(by_operator.waiting)}
+    listed = {job.id: job.error_message for job in world.read(recover.waiting)}
     evidence = shown(world, bad)
 
     assert ("succeeded", "recovery_required") == (world.state(first.job_id), world.state(bad))
@@ -89,7 +89,7 @@ def test_a_row_that_cannot_be_read_costs_no_other_job_anything(
     assert ["queued", "running", "recovery_required"] == world.events(bad)
 
     damage(world, bad, column, before)
-    world.write(lambda tx: by_operator.requeue(tx, world.ids, bad, by=BY, now_ms=world.now_ms))
+    world.write(lambda tx: recover.requeue(tx, world.ids, bad, by=BY, now_ms=world.now_ms))
     assert behind != bad == running_next(world, rig, engines, following).job_id
 
 
@@ -118,7 +118,7 @@ def test_bytes_that_are_not_text_are_found_before_a_job_is_run(world: World) -> 
     assert (behind, "recovery_required") == (claimed.job_id, world.state(bad))
     assert [True] == [bool(each["evidence"]) for each in attempts(world, bad)]
     world.finish(claimed.attempt_id)
-    world.write(lambda tx: by_operator.void(tx, world.ids, bad, cancel=False, by=BY, now_ms=world.now_ms))
+    world.write(lambda tx: recover.void(tx, world.ids, bad, cancel=False, by=BY, now_ms=world.now_ms))
 
 
 def test_many_rows_that_cannot_be_read_are_handed_over_some_at_a_time(world: World) -> None:
@@ -133,7 +133,7 @@ def test_many_rows_that_cannot_be_read_are_handed_over_some_at_a_time(world: Wor
     claimed = world.claim()
     assert claimed is not None
     assert behind == claimed.job_id
-    assert UNREADABLE_AT_ONCE + 1 == len(world.read(by_operator.waiting))
+    assert UNREADABLE_AT_ONCE + 1 == len(world.read(recover.waiting))
     world.finish(claimed.attempt_id)
 
 
@@ -175,7 +175,7 @@ def test_an_error_that_nobody_foresaw_goes_to_the_operator_the_third_time(
     assert ["queued", "queued", "recovery_required"] == states
     assert "KeyError: 'stream'" in shown(world, job_id)["attempts"][-1]["evidence"]
     assert ["hold"] == world.entries(job_id)
-    world.write(lambda tx: by_operator.void(tx, world.ids, job_id, cancel=False, by=BY, now_ms=world.now_ms))
+    world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=BY, now_ms=world.now_ms))
 
 
 @pytest.mark.parametrize("model", [SPEECH, METERED])
@@ -200,9 +200,7 @@ def test_a_price_that_cannot_be_charged_is_its_operators(
     world.finish(following.attempt_id)
     for column in ("price_micros", "hold_micros"):
         damage(world, claim.job_id, column, PRICE_MICROS)
-    world.write(
-        lambda tx: by_operator.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms)
-    )
+    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms))
     assert ["hold", "settle"] == world.entries(claim.job_id)
 
 
@@ -225,13 +223,9 @@ def test_upkeep_goes_on_behind_a_result_that_cannot_be_settled(world: World, rig
     assert "no duration" in evidence["exits"]["complete"]["refused"]
     assert [] == world.all("select id from attempt where state <> 'ended'")
     with pytest.raises(OperatorError, match="void it"):
-        world.write(
-            lambda tx: by_operator.complete(tx, world.ids, bad.job_id, None, by=BY, now_ms=world.now_ms)
-        )
+        world.write(lambda tx: recover.complete(tx, world.ids, bad.job_id, None, by=BY, now_ms=world.now_ms))
     damage(world, bad.job_id, "price_unit", "job")
-    world.write(
-        lambda tx: by_operator.void(tx, world.ids, bad.job_id, cancel=False, by=BY, now_ms=world.now_ms)
-    )
+    world.write(lambda tx: recover.void(tx, world.ids, bad.job_id, cancel=False, by=BY, now_ms=world.now_ms))
 
 
 def test_upkeep_goes_on_behind_a_rescue_that_nobody_can_make(world: World, rig: Rig) -> None:
@@ -248,9 +242,7 @@ def test_upkeep_goes_on_behind_a_rescue_that_nobody_can_make(world: World, rig: 
 
     assert ("recovery_required", "queued") == states
     assert "AssertionError" in attempts(world, bad.job_id)[0]["evidence"]
-    world.write(
-        lambda tx: by_operator.void(tx, world.ids, bad.job_id, cancel=True, by=BY, now_ms=world.now_ms)
-    )
+    world.write(lambda tx: recover.void(tx, world.ids, bad.job_id, cancel=True, by=BY, now_ms=world.now_ms))
 
 
 def test_a_job_whose_deadline_cannot_be_kept_keeps_no_other_waiting(world: World, rig: Rig) -> None:

@@ -22,7 +22,7 @@ from tenuto.features.kept_results.results import KeptResult
 from tenuto.file.blob import BlobRecord
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.host.host import Cancelled
-from tenuto.job import by_operator
+from tenuto.job import recover
 from tenuto.job.queue import Claim
 from tenuto.job.states import OUTCOME_UNKNOWN, Decision
 from tenuto.worker import attempt, storage_retries
@@ -155,7 +155,7 @@ def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
     kept = rig.folder / paid_results.RESCUED / claim.attempt_id
     if takes_files:
         assert f"tenuto admin recover complete {claim.job_id} --file {kept}" in evidence
-        fits = world.read(lambda tx: by_operator.fit(tx, claim.job_id, kept.read_bytes()))
+        fits = world.read(lambda tx: recover.fit(tx, claim.job_id, kept.read_bytes()))
         assert ("audio/wav", 0o600) == (fits.media_type, kept.stat().st_mode & 0o777)
         assert is_told(logs, "result.kept_aside", claim.attempt_id)
     else:
@@ -319,7 +319,7 @@ def test_a_file_is_removed_once_its_job_has_ended_without_it(world: World, rig: 
         world.unknown(claims[-1].attempt_id)
     ended, waits = claims
     world.write(
-        lambda tx: by_operator.void(
+        lambda tx: recover.void(
             tx, world.ids, ended.job_id, cancel=False, by=Decision("alice", "ticket 7"), now_ms=world.now_ms
         )
     )

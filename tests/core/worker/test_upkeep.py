@@ -33,7 +33,7 @@ from tenuto.file import operations as artifacts
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.file.operations import ORPHAN_AGE_MS, SWEEP_EVERY_MS
 from tenuto.host.host import HostNotReady
-from tenuto.job import by_operator
+from tenuto.job import recover
 from tenuto.job.states import DEADLINE_MS, Decision
 from tenuto.kind import operations as catalog
 from tenuto.kind.rules import MAX_START_FAILURES
@@ -367,7 +367,7 @@ def test_a_job_that_was_accepted_before_the_clock_was_set_is_not_overdue(world: 
     world.unknown(claimed.attempt_id)
     evidence = world.read(lambda tx: examination.evidence(tx, claimed.job_id, now_ms=world.now_ms))
     by = Decision("an operator")
-    world.write(lambda tx: by_operator.requeue(tx, world.ids, claimed.job_id, by=by, now_ms=world.now_ms))
+    world.write(lambda tx: recover.requeue(tx, world.ids, claimed.job_id, by=by, now_ms=world.now_ms))
 
     assert ("queued", "queued") == (world.state(waiting), world.state(claimed.job_id))
     assert evidence.exits.requeue.refused is None

@@ -24,7 +24,7 @@ from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord
 from tenuto.file.inputs import check_quota
 from tenuto.file.operations import ORPHAN_AGE_MS
-from tenuto.job import by_operator, finish
+from tenuto.job import finish, recover
 from tenuto.job.states import Decision
 from tenuto.job.submit import prepare
 
@@ -273,7 +273,7 @@ def test_the_recording_of_a_deleted_voice_goes_with_its_last_job(world: World, e
             world.unknown(claim.attempt_id)
             by = Decision("alice", "ticket 7")
             world.write(
-                lambda tx: by_operator.void(tx, world.ids, job_id, cancel=False, by=by, now_ms=world.now_ms)
+                lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=by, now_ms=world.now_ms)
             )
         else:
             by_worker[end](claim.attempt_id)

@@ -59,11 +59,11 @@ def add(parser: Parser, name: str) -> None:
 
 def _list(options: argparse.Namespace, console: Console) -> int:
     """List the jobs that wait, oldest first."""
-    from tenuto.job import by_operator
+    from tenuto.job import recover
     from tenuto.money.rules import cny
 
     with records(location_of(options)) as database:
-        jobs = database.read(by_operator.waiting)
+        jobs = database.read(recover.waiting)
     headings = ("job", "model", "created", "attempts", "held", "reason")
     lines = [
         (
@@ -85,7 +85,7 @@ def _list(options: argparse.Namespace, console: Console) -> int:
 
 def _complete(options: argparse.Namespace, console: Console) -> int:
     """Finish the job with its recorded result, or with a file; it is charged."""
-    from tenuto.job import by_operator
+    from tenuto.job import recover
 
     job_id, file, location = options.job, options.file, location_of(options)
     by, ids, now_ms = _decision(options), new_ids(), clock()
@@ -93,12 +93,12 @@ def _complete(options: argparse.Namespace, console: Console) -> int:
     with records(location) as database:
         result = None
         if file is None:
-            by_operator.check_recorded(database, own_blobs(location.settings(), database), job_id)
+            recover.check_recorded(database, own_blobs(location.settings(), database), job_id)
         else:
             result = _supplied(database, job_id, file, location)
         settle(
             database,
-            lambda tx: by_operator.complete(tx, ids, job_id, result, by=by, now_ms=now_ms),
+            lambda tx: recover.complete(tx, ids, job_id, result, by=by, now_ms=now_ms),
             again=again,
         )
         database.wake("changes")
@@ -108,13 +108,13 @@ def _complete(options: argparse.Namespace, console: Console) -> int:
 
 def _requeue(options: argparse.Namespace, console: Console) -> int:
     """Run the job again, although its first call may have been paid for."""
-    from tenuto.job import by_operator, queue
+    from tenuto.job import queue, recover
 
     job_id, location = options.job, location_of(options)
     by, ids, now_ms = _decision(options), new_ids(), clock()
     again = _again("requeue", job_id, by, location)
     with records(location) as database:
-        settle(database, lambda tx: by_operator.requeue(tx, ids, job_id, by=by, now_ms=now_ms), again=again)
+        settle(database, lambda tx: recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms), again=again)
         queue.wake(database)
         database.wake("changes")
     report(f"{job_id} is queued again")
@@ -123,14 +123,14 @@ def _requeue(options: argparse.Namespace, console: Console) -> int:
 
 def _void(options: argparse.Namespace, console: Console) -> int:
     """Give up the job: release its hold and charge nothing."""
-    from tenuto.job import by_operator
+    from tenuto.job import recover
 
     job_id, location = options.job, location_of(options)
     by, ids, now_ms = _decision(options), new_ids(), clock()
     with records(location) as database:
         settle(
             database,
-            lambda tx: by_operator.void(tx, ids, job_id, cancel=options.cancelled, by=by, now_ms=now_ms),
+            lambda tx: recover.void(tx, ids, job_id, cancel=options.cancelled, by=by, now_ms=now_ms),
             again=_again("void", job_id, by, location, cancelled=options.cancelled),
         )
         database.wake("changes")
@@ -168,13 +168,13 @@ def _again(
 
 def _supplied(database: "Database", job_id: str, file: Path, location: ServiceLocation) -> "RecordedResult":
     """The file as a durable result, after checking that it fits the job's kind and the job is waiting."""
-    from tenuto.job import by_operator
+    from tenuto.job import recover
     from tenuto.job.finish import RecordedResult
 
     try:
         content = file.read_bytes()
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}") from error
-    supplied = database.read(lambda tx: by_operator.fit(tx, job_id, content))
+    supplied = database.read(lambda tx: recover.fit(tx, job_id, content))
     blob = own_blobs(location.settings(), database).write(new_ids().new("blob"), content)
     return RecordedResult(blob, supplied.media_type, supplied.metadata, supplied.duration_ms)

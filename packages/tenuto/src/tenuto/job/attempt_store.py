@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from tenuto.db import records
 from tenuto.db.database import Row, Transaction
-from tenuto.job.attempt_fate import Fate
+from tenuto.job.fate import Fate
 from tenuto.job.rows import AttemptKeys, ChunkKey, FencedAttempt, NewSegment, Segment, SegmentBytes
 from tenuto.job.states import END_ATTEMPT, FINAL, SUCCEED
 

@@ -1,7 +1,7 @@
 """How jobs end: by workers (fence, record, succeed, any fate), by callers (cancel), by the deadline (expire).
 
-One function each, on one transaction; `attempt_fate` decides what becomes of an attempt without a recorded
-result, and `by_operator` has what an operator does. The fence: the job must still name this attempt;
+One function each, on one transaction; `fate` decides what becomes of an attempt without a recorded
+result, and `recover` has what an operator does. The fence: the job must still name this attempt;
 otherwise `Stale` is raised before anything is written, and the worker stops.
 """
 
@@ -18,8 +18,8 @@ from tenuto.errors import NotFound, Stale
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord
 from tenuto.ids import Ids
-from tenuto.job import attempt_fate, attempt_store, store
-from tenuto.job.attempt_fate import Cause, Fate
+from tenuto.job import attempt_store, fate, store
+from tenuto.job.fate import Cause, Fate
 from tenuto.job.rows import AttemptKeys, FencedAttempt
 from tenuto.job.states import (
     CANCELLED,
@@ -177,7 +177,7 @@ def hand_over(
     if attempt.job_state == RECOVERY_REQUIRED:
         attempt_store.end_attempt(tx, attempt_id, "unknown", now_ms=now_ms, evidence=evidence)
     else:
-        _end(tx, None, attempt, attempt_fate.recovery(code, message), now_ms=now_ms, evidence=evidence)
+        _end(tx, None, attempt, fate.recovery(code, message), now_ms=now_ms, evidence=evidence)
 
 
 def result_unusable(tx: Transaction, attempt_id: str, *, message: str, now_ms: int) -> None:
@@ -277,7 +277,7 @@ def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> Fenced
 
 def _fate(tx: Transaction, attempt: FencedAttempt, cause: Cause) -> Fate | None:
     is_paid = attempt.fenced_at is not None
-    return attempt_fate.of(
+    return fate.of(
         cause,
         is_paid=is_paid,
         is_kept=is_paid and attempt_store.has_kept(tx, attempt.id),

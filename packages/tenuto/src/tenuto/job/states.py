@@ -1,7 +1,7 @@
 """The states of a job and the transitions between them, as data; the messages that callers read about a
 failed job; an operator's decision. No database, no clock.
 
-Every transition is one named function in `finish`, `submit`, `queue` or `by_operator`, and one event.
+Every transition is one named function in `finish`, `submit`, `queue` or `recover`, and one event.
 """
 
 from typing import Literal, NamedTuple
@@ -56,7 +56,7 @@ START = Move((QUEUED,), (RUNNING,))
 END_QUEUED = Move((QUEUED,), (CANCELLED, FAILED))
 """By the caller, or by the deadline."""
 END_ATTEMPT = Move((RUNNING,), (QUEUED, FAILED, CANCELLED, RECOVERY_REQUIRED))
-"""By whatever ended the attempt without a result: see `attempt_fate`."""
+"""By whatever ended the attempt without a result: see `fate`."""
 SUCCEED = Move((RUNNING, RECOVERY_REQUIRED), (SUCCEEDED,))
 """By the result of the job's own attempt, even a late one."""
 DECIDE = Move((RECOVERY_REQUIRED,), (QUEUED, FAILED, CANCELLED))

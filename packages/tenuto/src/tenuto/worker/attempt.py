@@ -1,6 +1,6 @@
 """One attempt of a job, from the claim to its end: claim given, run, record, settle, next.
 
-Whatever else ends it is an exception, and each exception is one `Cause`: `job.attempt_fate` decides what
+Whatever else ends it is an exception, and each exception is one `Cause`: `job.fate` decides what
 becomes of the attempt. If a transition finds that the attempt is no longer ours (`Stale`), the attempt just
 stops: another process has decided.
 """
@@ -25,7 +25,7 @@ from tenuto.host.host import (
     OutcomeUnknown,
 )
 from tenuto.job import finish
-from tenuto.job.attempt_fate import Cause
+from tenuto.job.fate import Cause
 from tenuto.job.finish import RecordedResult
 from tenuto.job.queue import Claim
 from tenuto.job.states import ENGINE_CODES, UNSETTLED, ReleaseReason

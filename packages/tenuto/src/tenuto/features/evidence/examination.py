@@ -16,7 +16,7 @@ from tenuto.features.evidence.evidence import (
 )
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord, BlobStore
-from tenuto.job import by_operator
+from tenuto.job import recover
 from tenuto.money import read as ledger
 
 
@@ -49,7 +49,7 @@ def examine(database: Database, blobs: BlobStore, job_id: str, *, now_ms: int) -
     for attempt in known.attempts:
         result = attempt.result
         if result is not None:
-            result = structs.replace(result, bytes=by_operator.condition(blobs, blob_records[attempt.id]))
+            result = structs.replace(result, bytes=recover.condition(blobs, blob_records[attempt.id]))
         attempts.append(structs.replace(attempt, result=result))
     return structs.replace(known, attempts=attempts)
 

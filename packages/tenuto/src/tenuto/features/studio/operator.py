@@ -22,8 +22,8 @@ from tenuto.features.studio.rows import PersonRow
 from tenuto.features.studio.sessions import Person
 from tenuto.features.studio.studio import OrNull, Strings, Studio, operator_of, read_object
 from tenuto.file.uploads import bind_upload, request_sha256
-from tenuto.job import by_operator
 from tenuto.job import queue as lanes
+from tenuto.job import recover
 from tenuto.job.rows import WaitingJob
 from tenuto.job.states import Decision
 from tenuto.kind import operations as catalog
@@ -242,7 +242,7 @@ def engine_state(offer: OfferRow) -> dict[str, Any]:
 async def list_waiting(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/recovery: the jobs waiting for a decision, oldest first."""
     await operator_of(studio, call)
-    waiting = await call.service.database.read_async(by_operator.waiting)
+    waiting = await call.service.database.read_async(recover.waiting)
     return json_list([_waiting_job(job) for job in waiting])
 
 
@@ -272,17 +272,17 @@ async def _carry_out(call: Call, operator: Person, key: str, job_id: str, sent: 
     service, ids, now_ms = call.service, call.service.ids, call.service.clock()
     if sent["action"] == "complete":
         await call.beside(
-            service.readers, lambda: by_operator.check_recorded(service.database, service.blobs, job_id)
+            service.readers, lambda: recover.check_recorded(service.database, service.blobs, job_id)
         )
 
     def decide(tx: Transaction, entry_id: str) -> None:
         by = Decision(operator.name, sent["note"], entry_id)
         if sent["action"] == "complete":
-            by_operator.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
+            recover.complete(tx, ids, job_id, None, by=by, now_ms=now_ms)
         elif sent["action"] == "requeue":
-            by_operator.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
+            recover.requeue(tx, ids, job_id, by=by, now_ms=now_ms)
         else:
-            by_operator.void(tx, ids, job_id, cancel=sent["cancelled"], by=by, now_ms=now_ms)
+            recover.void(tx, ids, job_id, cancel=sent["cancelled"], by=by, now_ms=now_ms)
 
     request = ("decide", job_id, sent["action"], str(sent["cancelled"]), sent["note"] or "")
     await write_known_async(service.database, _once(call, operator, key, request, decide))

@@ -37,11 +37,12 @@ NEXT: dict[str, set[str]] = {
     "queued": {"running", "cancelled", "failed"},
     "running": {
         *("succeeded", "failed", "cancelled", "cancel_requested", "released", "host_lost", "worker_lost"),
-        "recovery_required",
+        *("unforeseen", "recovery_required"),
     },
     "cancel_requested": {"succeeded", "failed", "cancelled", "recovery_required", "host_lost"},
     "released": {"running", "cancelled"},
     "host_lost": {"running", "cancelled"},
+    "unforeseen": {"running", "cancelled"},
     "worker_lost": {"running", "cancelled"},
     "recovery_required": {"succeeded", "failed", "cancelled", "requeued"},
     "requeued": {"running", "cancelled"},

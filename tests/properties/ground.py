@@ -152,6 +152,7 @@ class Ground(RuleBasedStateMachine):
             "cancelled": end(Cause("stopped_for_the_caller")),
             "release": end(given_back),
             "try_again": end(Cause("host_lost", "engine_crashed")),
+            "unforeseen": end(Cause("unforeseen")),
             "unknown": end(Cause("outcome_unknown")),
             "damage": lambda tx: finish.result_unusable(tx, attempt_id, message="rotten", now_ms=now),
         }
@@ -166,6 +167,8 @@ class Ground(RuleBasedStateMachine):
                 return model.succeed(attempt)
             case "release":
                 return model.release(attempt, self.world.now_ms + PAUSE_MS)
+            case "unforeseen":
+                return model.unforeseen(attempt, self.world.now_ms)
             case _:
                 return getattr(model, name)(attempt)
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 PRICE = 50_000
 HOSTS_LOST = 3
+UNFORESEEN_ERRORS = 3
+UNFORESEEN_PAUSE_MS = 2_000
 FINAL = ("succeeded", "failed", "cancelled")
 
 
@@ -47,6 +49,7 @@ class Job:
     is_cancel_asked: bool = False
     is_erased: bool = False
     hosts_lost: int = 0
+    unforeseen_errors: int = 0
     workers_lost: int = 0
     not_before_at: int = 0
     charged: int | None = None
@@ -205,6 +208,17 @@ class Model:
         else:
             job.hosts_lost += 1
             job.queue(0)
+
+    def unforeseen(self, attempt: Attempt, now: int) -> None:
+        job = _unrecorded(attempt)
+        if not attempt.is_fenced and job.is_cancel_asked:
+            job.finish("cancelled")
+        elif attempt.is_fenced or job.unforeseen_errors + 1 >= UNFORESEEN_ERRORS:
+            job.may_run_again = False
+            job.wait_for_operator()
+        else:
+            job.unforeseen_errors += 1
+            job.queue(now + UNFORESEEN_PAUSE_MS)
 
     def unknown(self, attempt: Attempt) -> None:
         _unrecorded(attempt).wait_for_operator()

@@ -14,7 +14,10 @@ from tenuto.job import audio_segments, chunks, finish, queue
 from tenuto.job.queue import Claim
 from tenuto.job.rows import ChunkKey, NewSegment
 
-ENDINGS = ("succeed", "fail", "cancelled", "release", "try_again", "unknown", "damage", "settle")
+ENDINGS = (
+    *("succeed", "fail", "cancelled", "release", "try_again", "unforeseen", "unknown"),
+    *("damage", "settle"),
+)
 CHUNK = ChunkKey("segment_text", 0, 0, 160_000, "fake/segment-text", "1")
 
 

@@ -235,6 +235,9 @@ class World:
     def try_again(self, attempt_id: str, *, shared: bool = False) -> None:
         self.end(attempt_id, Cause("host_lost", "engine_crashed", is_shared=shared))
 
+    def unforeseen(self, attempt_id: str) -> None:
+        self.end(attempt_id, Cause("unforeseen"), "a bug")
+
     def fence(self, attempt_id: str) -> bool:
         return self.write(lambda tx: finish.pass_fence(tx, self.ids, attempt_id, now_ms=self.now_ms))
 

@@ -164,12 +164,25 @@ class Promises:
             pass
         elif open_attempts or slots:
             raise Broken(f"{short}: it has {len(open_attempts)} open attempts and {len(slots)} slots")
+        self._losses(short, job_id)
         self._money(short, job_id, state, charged, hold)
         if (state == "succeeded") != bool(self._result(short, job_id, named, artifact_id, erased_at)):
             raise Broken(f"{short}: success and a result do not go together")
         keys = run("select count(*) from idempotency where job_id = ?", (job_id,)).fetchone()[0]
         if keys != 1:
             raise Broken(f"{short}: {keys} idempotency keys name it")
+
+    def _losses(self, short: str, job_id: str) -> None:
+        """Each lost attempt is counted once, as what it was; at most two errors that nobody foresaw."""
+        counted = self.connection.execute(
+            "select hosts_lost + losses_shared, unforeseen_errors, workers_lost from job where id = ?",
+            (job_id,),
+        ).fetchone()
+        ends = self.connection.execute("select outcome from attempt where job_id = ?", (job_id,)).fetchall()
+        outcomes = [row[0] for row in ends]
+        lost = tuple(outcomes.count(name) for name in ("host_lost", "unforeseen", "worker_lost"))
+        if tuple(counted) != lost or lost[1] > 2:
+            raise Broken(f"{short}: it lost {lost} attempts and counted {tuple(counted)}")
 
     def _money(self, short: str, job_id: str, state: str, charged: int | None, hold: int) -> None:
         """One hold; once the job has ended, one line that charges or releases exactly that hold."""

@@ -1486,7 +1486,7 @@ export interface components {
             object: "event";
             sequence: number;
             at: components["schemas"]["Moment"];
-            /** @description The new state of the job, or what happened to an attempt (`released`, `host_lost`, `worker_lost`, `cancel_requested`). */
+            /** @description The new state of the job, or what happened to an attempt (`released`, `host_lost`, `unforeseen`, `worker_lost`, `cancel_requested`). */
             type: string;
             attempt_id: string | null;
             detail: string | null;

@@ -16,11 +16,12 @@ def fates(what: What, **stands: bool) -> Iterator[Fate]:
     for is_shared, is_paid, is_kept, is_cancelled in product((False, True), repeat=4):
         flags = {"is_paid": is_paid, "is_cancelled": is_cancelled}
         if stands.items() <= flags.items() and is_paid >= is_kept:
-            for hosts_lost, workers_lost in product(range(4), range(8)):
+            for hosts_lost, unforeseen_errors, workers_lost in product(range(4), range(4), range(8)):
                 decided = fate.of(
                     Cause(what, is_shared=is_shared, pause_ms=7),
                     is_kept=is_kept,
                     hosts_lost=hosts_lost,
+                    unforeseen_errors=unforeseen_errors,
                     workers_lost=workers_lost,
                     **flags,
                 )
@@ -55,11 +56,29 @@ def test_a_lost_worker_never_fails_a_job() -> None:
     assert {RECOVERY_REQUIRED} == after("outcome_unknown", **free)
 
 
+def test_each_event_has_a_counter_of_its_own() -> None:
+    """What an event says of a lost attempt is what is counted, and nothing else is."""
+    counters = {
+        (each.event, name)
+        for what in get_args(What)
+        for each in fates(what)
+        for name in ("hosts_lost", "losses_shared", "unforeseen_errors", "workers_lost")
+        if getattr(each, name)
+    }
+
+    assert counters == {
+        ("host_lost", "hosts_lost"),
+        ("host_lost", "losses_shared"),
+        ("unforeseen", "unforeseen_errors"),
+        ("worker_lost", "workers_lost"),
+    }
+
+
 def test_every_fate_is_a_transition_with_its_event() -> None:
     """The event says the state that the job is in, and only a job that is queued again has losses counted."""
     for what in get_args(What):
         for each in set(fates(what)) - {LEFT_TO_OTHERS}:
-            counted = (each.hosts_lost, each.workers_lost, each.losses_shared)
+            counted = (each.hosts_lost, each.workers_lost, each.losses_shared, each.unforeseen_errors)
             assert each.state in states.END_ATTEMPT.after
             assert states.EVENTS[each.event] == each.state
             assert sum(counted) <= (each.state == QUEUED)

@@ -11,6 +11,7 @@ from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale, Swept
 from tenuto.job import finish, states
+from tenuto.job.fate import UNFORESEEN_PAUSE_MS
 from tenuto.job.queue import Claim
 
 CREDIT = 100 * PRICE_MICROS
@@ -118,18 +119,38 @@ def test_workers_are_lost_without_limit(world: World) -> None:
     assert HELD == world.balance(claim.account_id)
 
 
+def test_an_unforeseen_error_is_tried_twice_again(world: World) -> None:
+    """After a little pause each time; the third time an operator decides, and the hold stays."""
+    claim = world.running()
+    for _ in range(2):
+        world.unforeseen(claim.attempt_id)
+        assert world.claim() is None
+        world.now_ms += UNFORESEEN_PAUSE_MS
+        claim = claimed(world)
+    world.unforeseen(claim.attempt_id)
+
+    job = world.job(claim.job_id)
+    assert ("recovery_required", "unforeseen") == (job["state"], job["error_code"])
+    assert (3, 0, 2) == (job["attempts"], job["hosts_lost"], job["unforeseen_errors"])
+    again = ["running", "unforeseen"]
+    assert ["queued", *again, *again, "running", "recovery_required"] == world.events(claim.job_id)
+    assert HELD == world.balance(claim.account_id)
+
+
 def test_lost_workers_and_lost_hosts_are_counted_apart(world: World) -> None:
-    """Ten lost workers do not bring a job nearer to its third lost host."""
+    """Ten lost workers do not bring a job nearer to its third lost host, nor do two unforeseen errors."""
     claim = world.running()
     world.try_again(claim.attempt_id)
     for _ in range(10):
         world.now_ms += 600_000
         world.rescue(claimed(world).attempt_id)
-    world.now_ms += 600_000
-    world.try_again(claimed(world).attempt_id)
+    for end in (world.unforeseen, world.unforeseen, world.try_again):
+        world.now_ms += 600_000
+        end(claimed(world).attempt_id)
 
     job = world.job(claim.job_id)
-    assert ("queued", 2, 10) == (job["state"], job["hosts_lost"], job["workers_lost"])
+    counted = tuple(job[name] for name in ("hosts_lost", "unforeseen_errors", "workers_lost"))
+    assert ("queued", (2, 2, 10)) == (job["state"], counted)
 
 
 def test_a_loss_that_was_shared_fails_no_job(world: World) -> None:

@@ -6,6 +6,8 @@ records that cannot be told apart from each other disagree.
 
 from dataclasses import dataclass
 
+from tenuto.job.states import EVENTS, QUEUED, may_follow
+
 
 @dataclass(frozen=True)
 class Corruption:
@@ -163,7 +165,12 @@ LIVES = {
         spoil("update attempt set state = 'ended' where job_id = '{running}'", "slot_taken"),
     ],
     "paid_twice": [
-        spoil("update attempt set fenced_at = 1 where job_id = '{open}'"),
+        spoil(
+            f"""update event set type = '{again}' where job_id = '{{open}}' and type = 'released';
+                update attempt set fenced_at = 1 where job_id = '{{open}}'"""
+        )
+        for again, state in EVENTS.items()
+        if state == QUEUED and may_follow("running", again)
     ],
     "job_slot": [
         spoil("update slot set job_id = null, attempt_id = null"),

@@ -29,6 +29,7 @@ from tenuto.db.migrations import migrate
 from tenuto.errors import OperatorError
 from tenuto.features.backup import backups, restore, take
 from tenuto.features.backup.manifest import read_manifest
+from tenuto.features.backup.row_store import rows_as_json
 from tenuto.features.backup.rows import LEFT_OUT
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
@@ -530,7 +531,7 @@ def everything(place: RunningService) -> dict[str, list[str]]:
                             if column != "position"
                         ]
                     )
-                    for page in schema.rows_as_json(tx, database.dialect, table)
+                    for page in rows_as_json(tx, database.dialect, table)
                     for line in page
                 ]
                 for table in schema.tables(tx, database.dialect)

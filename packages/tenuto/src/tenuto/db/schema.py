@@ -1,17 +1,14 @@
-"""A database's tables, read from its own catalogue; reads and writes the rows of any of them as JSON values.
+"""A database's tables, read from its own catalogue; writes rows of any of them as JSON values.
 
 For backups, which copy tables that they know nothing about. All other code names its tables.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from tenuto.db.database import Dialect, Transaction, Value
-
-PAGE_ROWS = 250
-"""A row may take a few hundred kilobytes."""
 
 _TABLES: Mapping[Dialect, str] = {
     "sqlite": """select name from sqlite_master
@@ -33,13 +30,6 @@ _COLUMNS: Mapping[Dialect, str] = {
 """`key` is the column's place in the primary key, from 1; 0: it is not in it."""
 
 
-_AS_JSON: Mapping[Dialect, tuple[str, str]] = {
-    "sqlite": ("iif(typeof({0}) = 'blob', cast({0} as text), {0})", "json_array({})"),
-    "postgresql": ("{0}", "cast(json_build_array({}) as text)"),
-}
-"""The expressions for a column of text and for a row. A damaged SQLite column of text may hold bytes."""
-
-
 class Table(Struct, frozen=True):
     """A table: its columns in order, those of its primary key, and those that hold integers, not text."""
 
@@ -54,35 +44,13 @@ def tables(tx: Transaction, dialect: Dialect) -> list[Table]:
     return [_table(tx, dialect, row["name"]) for row in tx.all(_TABLES[dialect])]
 
 
-def rows_as_json(tx: Transaction, dialect: Dialect, table: Table) -> Iterator[list[str]]:
-    """The rows as JSON arrays of their columns' values, page by page, in the order of the primary key.
-
-    The database makes the JSON, which takes less processor time than making it here. Use it on a snapshot.
-    """
-    assert table.key, f"{table.name} has no primary key to continue from"
-    key = ", ".join(map(_quoted, table.key))
-    after = ", ".join(f":k{number}" for number in range(len(table.key)))
-    text, line = _AS_JSON[dialect]
-    columns = ((_quoted(name), "{0}" if name in table.integers else text) for name in table.columns)
-    line = line.format(", ".join(shape.format(column) for column, shape in columns))
-    # The names come from the database's own catalogue, and are quoted.
-    query = f"select {line} as line, {key} from {_quoted(table.name)} {{}} order by {key} limit {PAGE_ROWS}"  # noqa: S608
-    page = tx.all(query.format(""))
-    while page:
-        yield [row["line"] for row in page]
-        if len(page) < PAGE_ROWS:
-            return
-        last = {f"k{number}": page[-1][name] for number, name in enumerate(table.key)}
-        page = tx.all(query.format(f"where ({key}) > ({after})"), **last)
-
-
 def insert(
     tx: Transaction, dialect: Dialect, table: Table, columns: Sequence[str], page: list[list[Value]]
 ) -> None:
     """Write a page of rows with one statement. A column that the table lacks is a bug in the caller."""
     assert set(columns) <= set(table.columns), f"{table.name} lacks {set(columns) - set(table.columns)}"
     encoded = json.dumps([dict(zip(columns, row, strict=True)) for row in page], ensure_ascii=False)
-    name, into = _quoted(table.name), ", ".join(map(_quoted, columns))
+    name, into = quoted(table.name), ", ".join(map(quoted, columns))
     if dialect == "sqlite":
         values = ", ".join(f"json_extract(value, '$.{column}')" for column in columns)
         source = "json_each(:rows)"
@@ -92,13 +60,19 @@ def insert(
 
 
 def has_rows(tx: Transaction, table: Table) -> bool:
-    return tx.one(f"select 1 as one from {_quoted(table.name)} limit 1") is not None  # noqa: S608
+    return tx.one(f"select 1 as one from {quoted(table.name)} limit 1") is not None  # noqa: S608
 
 
 def count_rows(tx: Transaction, table: str) -> int:
-    row = tx.one(f"select count(*) as n from {_quoted(table)}")  # noqa: S608
+    row = tx.one(f"select count(*) as n from {quoted(table)}")  # noqa: S608
     assert row is not None, "a count is always one row"
     return int(row["n"])
+
+
+def quoted(name: str) -> str:
+    """A name of the database's own catalogue, as statements take it."""
+    assert name.replace("_", "").isalnum(), name
+    return f'"{name}"'
 
 
 def _table(tx: Transaction, dialect: Dialect, name: str) -> Table:
@@ -106,8 +80,3 @@ def _table(tx: Transaction, dialect: Dialect, name: str) -> Table:
     key = sorted((row["key"], row["name"]) for row in columns if row["key"])
     integers = frozenset(row["name"] for row in columns if row["type"] in ("bigint", "integer"))
     return Table(name, tuple(row["name"] for row in columns), tuple(column for _, column in key), integers)
-
-
-def _quoted(name: str) -> str:
-    assert name.replace("_", "").isalnum(), name
-    return f'"{name}"'

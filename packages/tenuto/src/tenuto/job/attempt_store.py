@@ -33,7 +33,7 @@ def locked_attempt(tx: Transaction, attempt_id: str) -> FencedAttempt | None:
         """select a.id, a.job_id, a.state, a.beat, a.fenced_at, a.blob_id, a.media_type, a.result_metadata,
                   a.duration_ms, j.state as job_state, j.attempt_id as job_attempt_id, j.account_id,
                   j.hold_micros, j.price_micros, j.price_unit, j.cancel_requested_at, j.hosts_lost,
-                  j.workers_lost
+                  j.unforeseen_errors, j.workers_lost
            from attempt a join job j on j.id = a.job_id where a.id = :id for update of j, a""",
         id=attempt_id,
     )
@@ -152,6 +152,7 @@ def requeue_running(tx: Transaction, job_id: str, attempt_id: str, fate: Fate, *
         f"""update job set state = 'queued', hosts_lost = hosts_lost + :hosts_lost,
                            workers_lost = workers_lost + :workers_lost,
                            losses_shared = losses_shared + :losses_shared,
+                           unforeseen_errors = unforeseen_errors + :unforeseen_errors,
                            not_before_at = :not_before, event_sequence = event_sequence + 1
             where id = :id and attempt_id = :attempt_id and {END_ATTEMPT.guard}
             returning event_sequence""",  # noqa: S608 (states)
@@ -160,6 +161,7 @@ def requeue_running(tx: Transaction, job_id: str, attempt_id: str, fate: Fate, *
         hosts_lost=fate.hosts_lost,
         workers_lost=fate.workers_lost,
         losses_shared=fate.losses_shared,
+        unforeseen_errors=fate.unforeseen_errors,
         not_before=now_ms + fate.pause_ms if fate.pause_ms else 0,
     )
     return _sequence(changed)

@@ -8,7 +8,7 @@ order of its questions is the policy:
    the database keeps the result, nothing is decided: whoever rescues the attempt stores that result.
 3. Did the caller cancel the job? It is cancelled.
 4. Otherwise the job is queued again, and the cause says what is counted. After `MAX_HOSTS_LOST` lost hosts it
-   fails; if the last was an unforeseen error, an operator decides. Lost workers never fail a job.
+   fails; after `MAX_UNFORESEEN_ERRORS`, an operator decides. Lost workers never fail a job.
 """
 
 from typing import Literal
@@ -19,6 +19,7 @@ from tenuto.job.states import (
     CANCELLED,
     FAILED,
     MAX_HOSTS_LOST,
+    MAX_UNFORESEEN_ERRORS,
     OUTCOME_UNKNOWN,
     QUEUED,
     RECOVERY_REQUIRED,
@@ -70,6 +71,7 @@ class Fate(Struct, frozen=True):
     hosts_lost: int = 0
     workers_lost: int = 0
     losses_shared: int = 0
+    unforeseen_errors: int = 0
     pause_ms: int = 0
 
 
@@ -87,11 +89,18 @@ _MAY_BE_KEPT = frozenset({"unforeseen", "outcome_unknown", "worker_lost"})
 
 
 def of(  # noqa: PLR0911 (one for each fate)
-    cause: Cause, *, is_paid: bool, is_kept: bool, is_cancelled: bool, hosts_lost: int, workers_lost: int
+    cause: Cause,
+    *,
+    is_paid: bool,
+    is_kept: bool,
+    is_cancelled: bool,
+    hosts_lost: int,
+    unforeseen_errors: int,
+    workers_lost: int,
 ) -> Fate | None:
     """What becomes of the attempt; None: nothing, as whoever rescues it stores the result that is kept.
 
-    `is_paid`: its metered call was begun. `hosts_lost`, `workers_lost`: by the job's earlier attempts.
+    `is_paid`: its metered call was begun. The counters are those of the job's earlier attempts.
     """
     what = cause.what
     if what == "engine_at_fault":
@@ -106,14 +115,13 @@ def of(  # noqa: PLR0911 (one for each fate)
         return Fate(QUEUED, "released", cause.reason, pause_ms=cause.pause_ms)
     if what == "worker_lost":
         return Fate(QUEUED, "worker_lost", workers_lost=1, pause_ms=pause_ms(workers_lost + 1))
+    if what == "unforeseen":
+        if unforeseen_errors + 1 >= MAX_UNFORESEEN_ERRORS:
+            return _recovery(cause)
+        return Fate(QUEUED, "unforeseen", UNFORESEEN, unforeseen_errors=1, pause_ms=UNFORESEEN_PAUSE_MS)
     if cause.is_shared:
         return Fate(QUEUED, "host_lost", cause.code, losses_shared=1)
-    is_last = hosts_lost + 1 >= MAX_HOSTS_LOST
-    if what == "unforeseen":
-        if is_last:
-            return _recovery(cause)
-        return Fate(QUEUED, "released", UNFORESEEN, hosts_lost=1, pause_ms=UNFORESEEN_PAUSE_MS)
-    if is_last:
+    if hosts_lost + 1 >= MAX_HOSTS_LOST:
         return _failed(cause.code, f"{SENTENCES[cause.code]} It was tried {hosts_lost + 1} times.")
     return Fate(QUEUED, "host_lost", cause.code, hosts_lost=1)
 

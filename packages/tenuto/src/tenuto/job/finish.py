@@ -283,6 +283,7 @@ def _fate(tx: Transaction, attempt: FencedAttempt, cause: Cause) -> Fate | None:
         is_kept=is_paid and attempt_store.has_kept(tx, attempt.id),
         is_cancelled=attempt.cancel_requested_at is not None,
         hosts_lost=attempt.hosts_lost,
+        unforeseen_errors=attempt.unforeseen_errors,
         workers_lost=attempt.workers_lost,
     )
 

@@ -62,12 +62,15 @@ class JobRow(msgspec.Struct, frozen=True):
     attempts: int
     """Claims so far: each increments it, in its transaction."""
     hosts_lost: int
-    """Attempts whose host died, or that met an unforeseen error; incremented when it is queued again. The
+    """Attempts whose host died, or whose engine could not for now; incremented when it is queued again. The
     third is the last."""
     workers_lost: int
     """Attempts whose worker was lost, without limit; incremented by the rescue. Determines the pause."""
     losses_shared: int
     """Hosts lost while other runs were in them: from two on, it runs alone."""
+    unforeseen_errors: int
+    """Attempts that met an error that the worker does not know; incremented when it is queued again. The
+    third is the last."""
     attempt_id: str | None
     """The fence: the newest attempt, set by the claim, kept when the job ends. No other attempt may write
     anything."""
@@ -158,6 +161,7 @@ class FencedAttempt(msgspec.Struct, frozen=True):
     price_unit: str
     cancel_requested_at: int | None
     hosts_lost: int
+    unforeseen_errors: int
     workers_lost: int
 
 

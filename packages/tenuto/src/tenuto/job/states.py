@@ -75,6 +75,9 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 MAX_HOSTS_LOST = 3
 """After this many deaths or hangs of an engine's process under one job, the job is at fault and fails."""
 
+MAX_UNFORESEEN_ERRORS = 3
+"""After this many errors that the worker does not know, an operator decides about the job."""
+
 MAX_LOSSES_SHARED = 2
 """After losing a process shared with other runs this many times, a job runs alone: the next loss is its own.
 Shared losses never count against it."""
@@ -106,6 +109,7 @@ EVENTS: dict[str, str] = {
     "cancel_requested": RUNNING,
     "released": QUEUED,
     "host_lost": QUEUED,
+    "unforeseen": QUEUED,
     "worker_lost": QUEUED,
     "succeeded": SUCCEEDED,
     "failed": FAILED,
@@ -120,7 +124,7 @@ def may_follow(before: str | None, event: str) -> bool:
     """Whether an event may come next after another; `before` is None for a job's first."""
     if before is None or event == "queued":
         return before is None and event == "queued"
-    if event in ("cancel_requested", "released", "host_lost", "worker_lost"):
+    if event in ("cancel_requested", "released", "host_lost", "unforeseen", "worker_lost"):
         return EVENTS[before] == RUNNING and (event, before) != ("cancel_requested", "cancel_requested")
     if event == "requeued":
         return before == RECOVERY_REQUIRED

@@ -330,7 +330,8 @@ CHECKS: tuple[Check, ...] = (
         """select j.id as subject, t.id as attempt, e.type as event
            from job j join attempt t on t.job_id = j.id and t.fenced_at is not null
            join event e on e.job_id = j.id and e.attempt_id = t.id
-           where j.id > :after and j.id <= :last and e.type in ('released', 'host_lost', 'worker_lost')""",
+           where j.id > :after and j.id <= :last
+             and e.type in ('released', 'host_lost', 'unforeseen', 'worker_lost')""",
     ),
     Check(
         "job_slot",

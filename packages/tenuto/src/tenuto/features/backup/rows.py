@@ -18,6 +18,7 @@ from tenuto.db import schema
 from tenuto.db.database import Database, Dialect, Transaction, Value
 from tenuto.db.schema import Table
 from tenuto.errors import OperatorError
+from tenuto.features.backup import row_store
 from tenuto.features.backup.manifest import TableFile, open_new, open_regular
 
 LEFT_OUT = frozenset(
@@ -43,7 +44,7 @@ def dump(database: Database, tx: Transaction, folder: Path) -> tuple[dict[str, T
     damaged = 0
     for table in schema.tables(tx, database.dialect):
         if table.name not in LEFT_OUT:
-            pages = schema.rows_as_json(tx, database.dialect, table)
+            pages = row_store.rows_as_json(tx, database.dialect, table)
             files[table.name], count = _dump_table(pages, table, path_of(folder, table.name))
             damaged += count
     return files, damaged

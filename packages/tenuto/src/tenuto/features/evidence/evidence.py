@@ -86,6 +86,7 @@ class JobEvidence(Struct, frozen=True):
     attempts: int
     hosts_lost: int
     losses_shared: int
+    unforeseen_errors: int
     workers_lost: int
     characters: int
     attempt_id: str | None

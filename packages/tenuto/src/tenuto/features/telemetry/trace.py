@@ -20,7 +20,7 @@ from tenuto.job.submit import Origin
 
 PAGE = 200
 """The most events of one read: at most two spans each, sent to the collector in one request."""
-BAD_ENDS = frozenset({"failed", "host_lost", "worker_lost", "recovery_required"})
+BAD_ENDS = frozenset({"failed", "host_lost", "unforeseen", "worker_lost", "recovery_required"})
 
 
 # --- what is measured where it happens ------------------------------------------------------------------

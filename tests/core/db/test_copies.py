@@ -25,7 +25,6 @@ from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
 from tenuto.db.servers import Open, Servers
 from tenuto.errors import Unavailable
-from tenuto.features.copies.verified import unverified
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.process.copies import begin, exchange, open_compared
 
@@ -391,19 +390,3 @@ def test_a_copy_of_another_system_is_refused_although_its_epoch_is_higher() -> N
     assert "the system identifier 2, and 1 is in use" == other.fault(newest)
     assert Copy("2", 1, 1, 0).fault(newest) is None
     assert newest.fault(Copy("", 0, 1, 5)) is None  # A server that does not tell.
-
-
-@pytest.mark.parametrize(
-    ("url", "host"),
-    [
-        ("postgresql://u@192.0.2.1/t", "192.0.2.1"),
-        ("postgresql://u@192.0.2.1,192.0.2.2:5433/t?sslmode=require", "192.0.2.1"),
-        ("postgresql://u@192.0.2.1/t?sslmode=verify-full", None),
-        ("postgresql://u:p@127.0.0.1:5432,db.example.com:5433/t", "db.example.com:5433"),
-        ("postgresql://u@[::1]:5432/t", None),
-        ("postgresql://u@/t?host=/run/postgresql", None),
-    ],
-)
-def test_a_host_that_could_be_anybody_is_named(url: str, host: str | None) -> None:
-    """`tenuto admin doctor` says so: libpq's default checks no certificate, and does without TLS."""
-    assert host == unverified(url)

@@ -34,7 +34,6 @@ def diary(running: RunningService) -> list[str]:
     return running.command("admin", "diary").stdout.splitlines()
 
 
-@pytest.mark.in_core
 def test_a_strangers_feature_takes_part(running: RunningService) -> None:
     """It is told when a service begins, what happens and what is erased; it has a duty, route and command.
     What it fails at is logged, and costs the job nothing."""
@@ -54,7 +53,6 @@ def test_a_strangers_feature_takes_part(running: RunningService) -> None:
     assert '"feature.failed"' in logged and '"attempt.abandoned"' not in logged
 
 
-@pytest.mark.in_core
 def test_the_service_beside_it_is_whole(running: RunningService) -> None:
     """It lives, shows a key its models, and knows its commands."""
     key = running.make_key("reader")
@@ -73,4 +71,4 @@ def test_its_command_is_in_the_list(running: RunningService) -> None:
     lines = running.command("admin").stdout.splitlines()
     names = [line.split()[0] for line in lines if line.startswith("  ")]
 
-    assert names.index("diary") == names.index("audit") + 1
+    assert names.index("diary") == names.index("recover") + 1

@@ -96,14 +96,13 @@ fix: $(TEST)  ## what ruff can fix by itself
 test-fast: $(TEST)  ## the unit tier alone, in about two minutes; docs/testing.md says what it does not cover
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m unit --ignore=tests/test_tidy.py
 
-# Not in `test`: it takes most of a minute, and the same tests run there in the tree.
-test-core: $(TEST)  ## the core's tests in a copy of the tree without tenuto/features
-	@$(BIN)/python -m tests.without_features
+test-core: $(TEST)  ## the core's tests of make test, in a copy of the tree without tenuto/features
+	@$(BIN)/python -m tests.without_features $(AGAIN) -n $(WORKERS) --dist worksteal -m "not in_variants and not adversity"
 
-test: $(TESTED) check  ## what a change must pass before it is committed
+test: $(TESTED) check test-core  ## what a change must pass before it is committed
 	@$(BIN)/tenuto models pull
 	@$(BIN)/tenuto models pull whisper-base
-	@$(BIN)/python -m pytest $(AGAIN) -n $(WORKERS) --dist worksteal -m "not in_variants and not adversity" --ignore=tests/test_tidy.py
+	@$(BIN)/python -m pytest $(AGAIN) -n $(WORKERS) --dist worksteal -m "not in_variants and not adversity" --ignore=tests/test_tidy.py --ignore=tests/core
 
 test-all: $(TESTED) $(LITELLM)/.is-installed $(WYOMING)/.is-installed  ## all other tests: adversity, other languages, programs, pages, texts; continuous integration runs both
 	@$(BIN)/tenuto models pull

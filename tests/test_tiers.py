@@ -38,13 +38,15 @@ def test_the_page_explains_every_reason_for_a_variant() -> None:
 def test_every_test_is_run_by_one_of_two_targets() -> None:
     """`make test` leaves out variants and adversity, `make test-all` runs just these, and both run in CI.
 
-    The first ignores the tidy rules, which run before it in `make check`.
+    `make test-core` and `make check`, which come first, run the core's tests and the tidy rules.
     """
-    first, second = runs("test"), runs("test-all")
+    core, first, second = runs("test-core"), runs("test"), runs("test-all")
+    chosen = ["-m", f"not {VARIANT} and not {ADVERSITY}"]
 
-    assert [["-m", f"not {VARIANT} and not {ADVERSITY}", "--ignore=tests/test_tidy.py"]] == first
+    assert [chosen] == core
+    assert [[*chosen, "--ignore=tests/test_tidy.py", "--ignore=tests/core"]] == first
     assert [["-m", f"{VARIANT} or {ADVERSITY}"]] == second
-    assert re.search(r"^test: .*\bcheck\b", MAKEFILE, re.MULTILINE)
+    assert re.search(r"^test: .*\bcheck test-core\b", MAKEFILE, re.MULTILINE)
     assert ["tests/test_tidy.py"] == [name for run in runs("check-rest") for name in run if "/" in name]
     assert "mark.variant" not in text(ROOT / "tests" / "test_tidy.py")
     assert {"make test", "make test-all"} <= set(text(ROOT / ".ci" / "run").splitlines())
@@ -99,7 +101,7 @@ def text(path: Path) -> str:
 def runs(target: str) -> list[list[str]]:
     """How a target calls pytest: its arguments but for the number of processes and what is printed."""
     recipe = MAKEFILE.partition(f"\n{target}:")[2].partition("\n\n")[0]
-    calls = re.findall(r"-m pytest (.*)", recipe)
+    calls = re.findall(r"-m (?:pytest|tests\.without_features) (.*)", recipe)
     left_out = re.compile(r"\$\(AGAIN\) -n \$\(WORKERS\) --dist worksteal|--durations\S*")
     return [shlex.split(left_out.sub("", call)) for call in calls]
 

@@ -85,7 +85,7 @@ def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -
 @ON_ONE_DATABASE
 @pytest.mark.parametrize("attack", attacks("flac")[::8], ids=lambda attack: attack.name)
 def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
-    """Some of the corpus, as they come through the door; tests/core/media reads all of it (P14)."""
+    """Some of the corpus, as they come through the door; tests/features/recognition reads all of it (P14)."""
     answer = post_recording(caller, attack.content())
     answers = ("201",) if attack.answers == ("job",) else attack.answers
 

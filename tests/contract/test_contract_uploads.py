@@ -120,7 +120,7 @@ def test_a_checksum_in_capitals_is_right(caller: Caller) -> None:
     ],
 )
 def test_what_is_no_sound_flac_is_refused(operator: Operator, caller: Caller, what: str) -> None:
-    """400 with the reason; neither a row nor bytes stay; the whole corpus is in tests/core/media (R155)."""
+    """400 with the reason; neither a row nor bytes stay; features/recognition has the whole corpus (R155)."""
     make, reason = REFUSED[what]
     before = stored(operator, caller)
     answer = post(caller, make())

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from crash.conftest import MakeService
 from servers import checker
-from servers.processes import Family, family, is_alive, send, until
+from servers.processes import Family, family, send, until
 from servers.receiver import Message, Receiver
 from servers.service import RunningService
 from servers.speed import HANG_S, IS_MEASURED, assert_within, within
@@ -109,19 +109,6 @@ def test_worker_and_host_end_with_the_api_process(running: RunningService, text:
     assert len(before.living()) == 3
     running.kill()
     until(lambda: not before.living(), GONE_S, "they are gone")
-
-
-@ON_ONE
-def test_the_host_ends_with_the_worker(running: RunningService) -> None:
-    """SIGKILL of the worker: a second later its engine is gone, though it hangs and holds the GIL."""
-    _wait_attempt(running, running.submit("[fake:hang_gil] Deaf."), 1)
-    until(lambda: family(running).host is not None, HANG_S, "the engine runs")
-    before = family(running)
-    assert before.worker is not None
-    assert before.host is not None
-    host = before.host
-    send(before.worker, signal.SIGKILL)
-    until(lambda: not is_alive(host), GONE_S, "the host is gone")
 
 
 @ON_ONE

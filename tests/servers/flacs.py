@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 from fastcrc import crc16
 
+from tenuto.media.flac import FlacSummary, Inspection
+
 Channels = list[list[int]]
 """Samples of each channel."""
 
@@ -298,3 +300,11 @@ def tiny_frames(size: int) -> bytes:
 def with_checksum(content: bytes) -> bytes:
     """A frame with its checksum; `closed` is the same and takes seconds for a MiB."""
     return content + crc16.umts(content).to_bytes(2, "big")
+
+
+def inspected(content: bytes, piece_bytes: int = 1 << 20) -> FlacSummary:
+    """What admission knows of it."""
+    inspection = Inspection()
+    for at in range(0, len(content), piece_bytes):
+        inspection.add(content[at : at + piece_bytes])
+    return inspection.finish()

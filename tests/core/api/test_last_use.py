@@ -18,8 +18,7 @@ from tenuto.account.caller import Caller
 from tenuto.api import service
 from tenuto.api.limits import Buckets
 from tenuto.api.service import MAX_JOBS, FinalJobCache, LastUse
-from tenuto.db.database import Database, Transaction
-from tenuto.ids import Ids
+from tenuto.db.database import Database
 from tenuto.job.read import Billing, Operation
 from tenuto.process import api as bootstrap
 
@@ -154,17 +153,14 @@ def test_requests_are_counted_from_several_threads() -> None:
     assert ([], TURNS) == (faults, sum(taken))
 
 
-def make_account(tx: Transaction, ids: Ids) -> str:
-    return create_account(tx, ids, "somebody", credit="0")
-
-
 def test_what_cannot_be_written_down_does_not_end_the_writing(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A write that fails is logged, and the next one is made: else sessions would end early, unnoticed."""
     settings = config.load({}, options={"folder": str(tmp_path), "engines": "fake"})
     service = bootstrap.build_service(settings, database, needs_worker=False)
-    key_id = database.write(lambda tx: create_key(tx, service.ids, make_account(tx, service.ids))[0])
+    account_id = database.write(lambda tx: create_account(tx, service.ids, "somebody", credit="0"))
+    key_id = database.write(lambda tx: create_key(tx, service.ids, account_id)[0])
     stopping = threading.Event()
     monkeypatch.setattr(bootstrap, "FLUSH_S", 0.01)
     writing = threading.Thread(target=bootstrap._flush_use, args=(service, stopping))

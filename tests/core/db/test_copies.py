@@ -18,16 +18,15 @@ from servers.proxy import Proxy
 from tenuto.config import Settings
 from tenuto.db import generation_row as store
 from tenuto.db.connection_errors import describe
+from tenuto.db.copies import look
 from tenuto.db.database import Database, Transaction
-from tenuto.db.database_copy import Copy
-from tenuto.db.failover import leave_outdated
+from tenuto.db.generation import Copy
 from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
 from tenuto.db.servers import Open, Servers
 from tenuto.errors import Unavailable
-from tenuto.features.help.unverified_server import unverified
 from tenuto.file.directory import DirectoryBlobs
-from tenuto.process.newest_copy import begin, exchange, open_compared
+from tenuto.process.copies import begin, exchange, open_compared
 
 OURS = "select count(*) from pg_stat_activity where application_name like 'tenuto%'"
 
@@ -117,7 +116,7 @@ def test_connections_to_an_old_primary_are_ended_when_another_is_promoted(pair: 
         def write(tx: Transaction) -> None:
             tx.run("insert into note (id) values ('lost')")
             for each in (database, single):
-                leave_outdated(each.servers)
+                look(each.servers)
                 single.servers.learn(database.servers.newest or pytest.fail("it has looked"))
 
         with pytest.raises(Unavailable):
@@ -148,7 +147,7 @@ def test_of_two_promoted_copies_that_where_processes_start_is_in_use(pair: Pair)
             newest = started.servers.newest
             assert newest is not None
             database.servers.learn(newest)
-            leave_outdated(database.servers)
+            look(database.servers)
             with pytest.raises(Unavailable):
                 note(database, "after it")
 
@@ -205,7 +204,7 @@ def test_a_foreign_server_in_the_list_changes_nothing(pair: Pair) -> None:
         url = f"postgresql://postgres@/{NAME}?host={pair.old.folder},{fresh.folder}"
         with closing(PostgresDatabase(url)) as database:
             note(database, "one")
-            leave_outdated(database.servers)
+            look(database.servers)
             note(database, "two")
     finally:
         fresh.stop()
@@ -225,7 +224,7 @@ def test_all_addresses_of_a_name_are_compared(pair: Pair, monkeypatch: pytest.Mo
     with closing(old), closing(new), closing(PostgresDatabase(url)) as database:
         note(database, "one")
         pair.promote()
-        leave_outdated(database.servers)
+        look(database.servers)
         until(lambda: has_noted(database, "two"), 30, "it connects again")
         with closing(PostgresDatabase(url)) as started:
             note(started, "three")
@@ -307,7 +306,7 @@ def test_a_server_that_hangs_keeps_nobody_from_the_others(pair: Pair) -> None:
         pair.new.run("select pg_promote()")
         with closing(PostgresDatabase(pair.url)) as database:
             note(database, "one")
-            leave_outdated(database.servers)
+            look(database.servers)
 
     assert [] == notes(pair.old)
     assert ["one"] == notes(pair.new)
@@ -320,7 +319,7 @@ def test_a_start_ends_no_connection_to_the_same_copy(pair: Pair) -> None:
         [before] = database.read(lambda tx: tx.all(pid))
         begin(started)
         database.servers.learn(started.servers.newest or pytest.fail("it has begun"))
-        leave_outdated(database.servers)
+        look(database.servers)
         [after] = database.read(lambda tx: tx.all(pid))
 
     assert before == after
@@ -347,7 +346,7 @@ def test_another_server_is_used_once_it_is_accepted(pair: Pair) -> None:
                     begin(unaccepted)
             accepted = restored.write(lambda tx: store.accept(tx, seen, known))
             database.servers.learn(accepted)
-            leave_outdated(database.servers)
+            look(database.servers)
             with pytest.raises(Unavailable):
                 note(database, "lost")
             with closing(PostgresDatabase(fresh.url(NAME))) as later:
@@ -376,9 +375,9 @@ def test_a_shortage_of_descriptors_hides_no_connection_for_good(monkeypatch: pyt
     with ours, theirs, capture_logs():
         with monkeypatch.context() as patched:
             patched.setattr(os, "dup", shortage)
-            leave_outdated(servers)
+            look(servers)
         servers.learn(newer)
-        leave_outdated(servers)
+        look(servers)
         with pytest.raises(BrokenPipeError):
             ours.send(b"a write")
 
@@ -391,19 +390,3 @@ def test_a_copy_of_another_system_is_refused_although_its_epoch_is_higher() -> N
     assert "the system identifier 2, and 1 is in use" == other.fault(newest)
     assert Copy("2", 1, 1, 0).fault(newest) is None
     assert newest.fault(Copy("", 0, 1, 5)) is None  # A server that does not tell.
-
-
-@pytest.mark.parametrize(
-    ("url", "host"),
-    [
-        ("postgresql://u@192.0.2.1/t", "192.0.2.1"),
-        ("postgresql://u@192.0.2.1,192.0.2.2:5433/t?sslmode=require", "192.0.2.1"),
-        ("postgresql://u@192.0.2.1/t?sslmode=verify-full", None),
-        ("postgresql://u:p@127.0.0.1:5432,db.example.com:5433/t", "db.example.com:5433"),
-        ("postgresql://u@[::1]:5432/t", None),
-        ("postgresql://u@/t?host=/run/postgresql", None),
-    ],
-)
-def test_a_host_that_could_be_anybody_is_named(url: str, host: str | None) -> None:
-    """`tenuto admin doctor` says so: libpq's default checks no certificate, and does without TLS."""
-    assert host == unverified(url)

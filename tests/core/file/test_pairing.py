@@ -2,16 +2,12 @@
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from servers.seaweedfs import ACCESS_KEY, REGION, SECRET_KEY, SeaweedServer
 from tenuto.db.database import Database
-from tenuto.errors import BucketMissing, OperatorError, StorageFailed
-from tenuto.features.s3.s3 import S3Blobs
-from tenuto.features.s3.s3_client import Credentials, S3Location
+from tenuto.errors import OperatorError
 from tenuto.file import pairing
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
@@ -54,34 +50,3 @@ def test_bytes_written_since_a_start_whose_store_was_away_are_its_own(
     pairing.pair(database, blobs, IDS, place="here", now_ms=1, before_ms=now_ms - 60_000)
 
     pairing.check(database, blobs, place="here")
-
-
-def test_a_bucket_that_the_store_makes_when_it_is_needed_is_paired_by_the_first_starts(
-    database: Database, seaweed: SeaweedServer
-) -> None:
-    """Otherwise each of them waits for it in vain, then makes it by writing voices, which are another
-    database's bytes to the one beside it. Of several first writes at once SeaweedFS refuses some.
-    """
-    location = S3Location(
-        bucket=f"made-late-{time.time_ns()}",
-        prefix="tenuto",
-        endpoint=seaweed.endpoint,
-        region=REGION,
-        timeout_s=10.0,
-        credentials=Credentials(ACCESS_KEY, SECRET_KEY),
-    )
-
-    def start() -> bool:
-        try:
-            pairing.pair(database, S3Blobs(location), IDS, place="there", now_ms=1)
-        except StorageFailed:
-            return False
-        return True
-
-    with pytest.raises(BucketMissing):
-        next(S3Blobs(location).ids(pairing.ANY_AGE_MS), None)
-    with ThreadPoolExecutor(4) as pool:
-        paired = [each.result() for each in [pool.submit(start) for _ in range(4)]]
-
-    assert any(paired)
-    assert start()

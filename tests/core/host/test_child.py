@@ -130,13 +130,6 @@ def test_a_host_that_starts_after_its_parents_death_ends_at_once() -> None:
     assert (0, b"") == (ended.returncode, ended.stdout + ended.stderr)
 
 
-@pytest.mark.parametrize("interpreter", ["no-such-python", "a\0b"])
-def test_what_is_no_path_is_not_ready(make_host: MakeHost, interpreter: str) -> None:
-    """An interpreter that no system could start is said at once."""
-    with pytest.raises(HostNotReady):
-        make_host(interpreter=interpreter).load()
-
-
 def test_another_protocol_is_refused_with_both_versions(
     make_host: MakeHost, rogue: Callable[[str], str]
 ) -> None:

@@ -13,10 +13,11 @@ import pytest
 
 import tenuto_engine
 from servers.speed import HANG_S
-from tenuto.features.fakes import fake_speech
+from tenuto.host.registry import entry_of
 from tenuto_engine import wire
 
 FAR_END = Path(tenuto_engine.__file__ or "").parent
+FAKES = Path(entry_of("fake/speech").folder or "")
 
 
 @pytest.mark.parametrize("body", [b"", b"x", b"x" * wire.JOINED_BYTES, b"x" * 3_000_000])
@@ -103,7 +104,7 @@ def test_what_does_not_fit_is_not_sent(header: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [*sorted(FAR_END.glob("*.py")), Path(fake_speech.__file__)],
+    [*sorted(FAR_END.glob("*.py")), *sorted(FAKES.glob("fake_*.py"))],
     ids=lambda path: str(path.name),
 )
 def test_the_far_end_reads_under_python_3_9(path: Path) -> None:

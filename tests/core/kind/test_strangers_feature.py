@@ -34,7 +34,6 @@ def diary(running: RunningService) -> list[str]:
     return running.command("admin", "diary").stdout.splitlines()
 
 
-@pytest.mark.in_core
 def test_a_strangers_feature_takes_part(running: RunningService) -> None:
     """It is told when a service begins, what happens and what is erased; it has a duty, route and command.
     What it fails at is logged, and costs the job nothing."""
@@ -46,31 +45,12 @@ def test_a_strangers_feature_takes_part(running: RunningService) -> None:
     erased = caller.request("DELETE", f"/v1/jobs/{job_id}/content")
     shown = caller.get("/v1/diary").json()
     operator.close()
+    lines = running.command("admin").stdout.splitlines()
+    names = [line.split()[0] for line in lines if line.startswith("  ")]
     logged = running.log_path.read_text()
 
     assert ("succeeded", 200) == (state, erased.status_code)
     assert {"begun data", "kept house", f"seen {job_id}", f"erased {job_id}"} == set(diary(running))
     assert diary(running) == shown[:-1]
+    assert names.index("diary") == names.index("recover") + 1
     assert '"feature.failed"' in logged and '"attempt.abandoned"' not in logged
-
-
-@pytest.mark.in_core
-def test_the_service_beside_it_is_whole(running: RunningService) -> None:
-    """It lives, shows a key its models, and knows its commands."""
-    key = running.make_key("reader")
-    with running.client(key) as http:
-        lives = http.get("/livez").status_code
-        models = [model["id"] for model in http.get("/v1/models").json()["data"] if model["callable"]]
-    usage = running.command("serve", "--help").stdout
-
-    assert 200 == lives
-    assert "fake/speech" in models
-    assert "tenuto serve" in usage
-
-
-def test_its_command_is_in_the_list(running: RunningService) -> None:
-    """Behind the one that it names, among the operator's."""
-    lines = running.command("admin").stdout.splitlines()
-    names = [line.split()[0] for line in lines if line.startswith("  ")]
-
-    assert names.index("diary") == names.index("audit") + 1

@@ -5,13 +5,11 @@ import time
 from typing import Any
 
 import pytest
-from msgspec import to_builtins
 
 from servers.rig import Rig
 from servers.world import EVERY_MODEL, LANE, METERED, PRICE_MICROS, SPEECH, World
 from tenuto.db.database import Transaction
 from tenuto.errors import OperatorError
-from tenuto.features.evidence import examination
 from tenuto.job import finish, queue, recover
 from tenuto.job.queue import UNREADABLE_AT_ONCE, Claim
 from tenuto.job.states import Decision
@@ -57,18 +55,12 @@ def attempts(world: World, job_id: str) -> list[dict[str, Any]]:
     return world.all("select * from attempt where job_id = :id order by number", id=job_id)
 
 
-def shown(world: World, job_id: str) -> dict[str, Any]:
-    evidence = world.read(lambda tx: examination.evidence(tx, job_id, now_ms=world.now_ms))
-    plain: dict[str, Any] = to_builtins(evidence)
-    return plain
-
-
 @pytest.mark.parametrize("how", DAMAGES)
 def test_a_row_that_cannot_be_read_costs_no_other_job_anything(
     world: World, rig: Rig, engines: Engines, how: str
 ) -> None:
     """The job before it succeeds, the one behind it is claimed, and it waits for its operator, its hold kept;
-    `recover list` names it and says why, `evidence` has the rest (P3, P8).
+    `recover list` names it and says why, its attempt has the rest (P3, P8).
     """
     first = rig.running("worker_us")
     bad = world.submit(world.caller(), "bad").job_id
@@ -77,14 +69,13 @@ def test_a_row_that_cannot_be_read_costs_no_other_job_anything(
     before = damage(world, bad, column, text)
     following = run(rig, engines, first)
     listed = {job.id: job.error_message for job in world.read(recover.waiting)}
-    evidence = shown(world, bad)
 
     assert ("succeeded", "recovery_required") == (world.state(first.job_id), world.state(bad))
     assert following is not None
     assert behind == following.job_id
     assert [bad] == [*listed]
     assert "cannot be read" in (listed[bad] or "")
-    assert evidence["attempts"][0]["evidence"]
+    assert attempts(world, bad)[0]["evidence"]
     assert ["hold"] == world.entries(bad)
     assert ["queued", "running", "recovery_required"] == world.events(bad)
 
@@ -173,7 +164,7 @@ def test_an_error_that_nobody_foresaw_goes_to_the_operator_the_third_time(
         world.now_ms += 60_000
 
     assert ["queued", "queued", "recovery_required"] == states
-    assert "KeyError: 'stream'" in shown(world, job_id)["attempts"][-1]["evidence"]
+    assert "KeyError: 'stream'" in attempts(world, job_id)[-1]["evidence"]
     assert ["hold"] == world.entries(job_id)
     world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=BY, now_ms=world.now_ms))
 
@@ -188,12 +179,12 @@ def test_a_price_that_cannot_be_charged_is_its_operators(
     for column in ("price_micros", "hold_micros"):
         damage(world, claim.job_id, column, 2 * PRICE_MICROS)
     run(rig, engines, claim)
-    attempts = shown(world, claim.job_id)["attempts"]
+    [made] = attempts(world, claim.job_id)
 
     assert "recovery_required" == world.state(claim.job_id)
     assert ["hold"] == world.entries(claim.job_id)
-    assert attempts[0]["result"] is not None
-    assert "a charge never exceeds its hold" in attempts[0]["evidence"]
+    assert made["blob_id"] is not None
+    assert "a charge never exceeds its hold" in made["evidence"]
     following = world.claim()
     assert following is not None
     assert behind == following.job_id
@@ -216,11 +207,9 @@ def test_upkeep_goes_on_behind_a_result_that_cannot_be_settled(world: World, rig
     world.record(bad.attempt_id, world.result(duration_ms=None, blob=stored))
     damage(world, bad.job_id, "price_unit", "audio_minute")
     rig.upkeep().do_due(1000.0)
-    evidence = shown(world, bad.job_id)
 
     assert ("recovery_required", "queued") == (world.state(bad.job_id), world.state(other.job_id))
-    assert evidence["attempts"][0]["result"] is not None
-    assert "no duration" in evidence["exits"]["complete"]["refused"]
+    assert [True] == [bool(each["blob_id"]) for each in attempts(world, bad.job_id)]
     assert [] == world.all("select id from attempt where state <> 'ended'")
     with pytest.raises(OperatorError, match="void it"):
         world.write(lambda tx: recover.complete(tx, world.ids, bad.job_id, None, by=BY, now_ms=world.now_ms))

@@ -11,7 +11,6 @@ from servers.rig import Rig
 from servers.world import World
 from tenuto.config import ModelSettings
 from tenuto.host.host import HostNotReady
-from tenuto.host.registry import engines_of, entry_of, missing_weights
 from tenuto.kind.rules import MAX_START_FAILURES
 from tenuto.worker.engines import Engines
 
@@ -70,14 +69,3 @@ def test_eight_recognition_jobs_have_a_place(world: World, rig: Rig) -> None:
         engines.begin(DUAL)
 
     assert frozenset() == engines.offered()
-
-
-def test_a_composed_model_lacks_what_its_engines_lack(rig: Rig) -> None:
-    """Without the weights of one of its engines it is not offered."""
-    model = rig.context.models[DUAL]
-    context = (entry_of("Systran/faster-whisper-base"), entry_of("openai/whisper-base"))
-    real = replace(model.entry, composed_of=context)
-    needed = {name for entry in engines_of(real) for name in entry.weights}
-
-    assert needed
-    assert sorted(needed) == sorted(missing_weights(real, rig.folder))

@@ -1,28 +1,28 @@
 """A worker claims what its engines have places for, and no more; what the registry says of them is so."""
 
+from importlib import import_module
+
 import pytest
 from msgspec.structs import replace
 
 from servers.rig import Rig, eventually
 from servers.speed import HANG_S
-from servers.world import SPEECH, World
-from tenuto.features.fakes import fake_speech
-from tenuto.host import registry
+from servers.world import METERED, SPEECH, World
+from tenuto.host.registry import entry_of
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Slot
 
 SLOTS = 3
 
 
-@pytest.mark.parametrize(
-    ("model", "engine"),
-    [("fake/speech", fake_speech.FakeSpeech), ("fake/metered-speech", fake_speech.FakeMetered)],
-)
-def test_the_registry_says_how_many_runs_an_engine_takes(model: str, engine: type) -> None:
+def test_the_registry_says_how_many_runs_an_engine_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker relies on it before the host is started."""
-    entries = {entry.model: entry for entry in registry.ENTRIES}
+    entries = [entry_of(model) for model in (SPEECH, METERED)]
+    monkeypatch.syspath_prepend(entries[0].folder)
+    named = [entry.engine.split(":") for entry in entries]
+    engines = [getattr(import_module(module), name) for module, name in named]
 
-    assert engine.concurrency == entries[model].concurrency  # type: ignore[attr-defined]
+    assert [entry.concurrency for entry in entries] == [engine.concurrency for engine in engines]
 
 
 def test_a_full_engine_is_offered_no_more(world: World, rig: Rig) -> None:

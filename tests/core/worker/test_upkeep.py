@@ -13,22 +13,12 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from servers.ports import free_port
 from servers.rig import SILENCE_S, Interrupted, Rig, T, eventually
 from servers.speed import HANG_S
 from servers.world import LANE, METERED, OPEN, PRICE_MICROS, SPEECH, World, at_once
-from tenuto.config import ModelSettings, Settings
+from tenuto.config import ModelSettings
 from tenuto.db.database import Transaction
 from tenuto.errors import StorageFailed
-from tenuto.features.backup import backups
-from tenuto.features.chat import priced_calls as calls
-from tenuto.features.chat.duties import ABANDONED_CALL_S, CALLS_S
-from tenuto.features.chat.rows import CallRow
-from tenuto.features.evidence import examination
-from tenuto.features.history.rows import Used
-from tenuto.features.s3.s3 import S3Blobs
-from tenuto.features.s3.s3_client import Credentials, S3Location
-from tenuto.file import erasure
 from tenuto.file import operations as artifacts
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.file.operations import ORPHAN_AGE_MS, SWEEP_EVERY_MS
@@ -37,7 +27,6 @@ from tenuto.job import recover
 from tenuto.job.states import DEADLINE_MS, Decision
 from tenuto.kind import operations as catalog
 from tenuto.kind.rules import MAX_START_FAILURES
-from tenuto.worker import sweep
 from tenuto.worker.duties import Upkeep
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCK_TRUST_S, ClockTrust
@@ -281,21 +270,6 @@ def test_damaged_bytes_are_never_a_success(world: World, rig: Rig, fault: str) -
     assert "recovery_required" == world.state(claim.job_id)
 
 
-def test_a_store_that_is_away_damages_nothing(world: World, rig: Rig) -> None:
-    """Whether recorded bytes are whole is not known while nobody answers: it is looked at again (P1, P6)."""
-    rig.neighbour()
-    claim = rig.running("worker_b")
-    rig.record(claim)
-    nobody = S3Location("away", endpoint=f"http://127.0.0.1:{free_port()}", credentials=Credentials("a", "b"))
-    near, rig.context = rig.context, replace(rig.context, blobs=S3Blobs(nobody))
-    rig.upkeep().do_due(0.0)
-    meanwhile = world.state(claim.job_id)
-    rig.context = near
-    rig.upkeep().do_due(0.0)
-
-    assert ("running", "succeeded") == (meanwhile, world.state(claim.job_id))
-
-
 def test_a_late_result_with_damaged_bytes_goes_on_waiting(world: World, rig: Rig) -> None:
     """Recorded after the rescue, then damaged: looked at once, and the operator decides."""
     rig.neighbour()
@@ -365,12 +339,10 @@ def test_a_job_that_was_accepted_before_the_clock_was_set_is_not_overdue(world: 
         upkeep.do_due(start + minute * 61)
         world.now_ms += 61_000
     world.unknown(claimed.attempt_id)
-    evidence = world.read(lambda tx: examination.evidence(tx, claimed.job_id, now_ms=world.now_ms))
     by = Decision("an operator")
     world.write(lambda tx: recover.requeue(tx, world.ids, claimed.job_id, by=by, now_ms=world.now_ms))
 
     assert ("queued", "queued") == (world.state(waiting), world.state(claimed.job_id))
-    assert evidence.exits.requeue.refused is None
 
 
 def test_clocks_that_agree() -> None:
@@ -547,27 +519,6 @@ def test_one_worker_of_all_looks_for_orphans(world: World, rig: Rig) -> None:
     assert (set(), {second}, set()) == (first, within_the_hour, there(rig))
 
 
-def test_all_that_was_erased_during_a_backup_is_removed_after_it(
-    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Not a batch a minute: with retention, a long backup may hold back a hundred thousand blobs."""
-    for module in (artifacts, sweep):
-        monkeypatch.setattr(module, "SWEEP_BATCH", 20)
-    world.write(lambda tx: backups.begin(tx, "backup_long", now_ms=world.now_ms))
-    written = [rig.context.blobs.write(world.ids.new("blob"), b"erased") for _ in range(45)]
-    for blob in written:
-        world.write(lambda tx, blob=blob: artifacts.add_blob(tx, blob, now_ms=world.now_ms))  # type: ignore[misc]
-    erased = [blob.blob_id for blob in written]
-    world.write(lambda tx: erasure.condemn(tx, erased, now_ms=world.now_ms))
-    upkeep = rig.upkeep()
-    swept(upkeep, 0.0)
-    during = there(rig)
-    world.write(lambda tx: backups.end(tx, "backup_long"))
-    swept(upkeep, 60.0)
-
-    assert (set(erased), set()) == (during, there(rig))
-
-
 def test_a_worker_that_is_long_away_is_forgotten(world: World, rig: Rig) -> None:
     """Not before ten minutes, not while its lock is held, not while something of its is open.
 
@@ -633,47 +584,4 @@ def workers(world: World) -> set[str]:
 # --- backups --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("skew_ms", [-20 * MINUTE_MS, 20 * MINUTE_MS], ids=["behind", "ahead"])
-def test_a_backup_is_forgotten_when_it_stands_still_and_not_by_the_clock(
-    world: World, rig: Rig, skew_ms: int
-) -> None:
-    """A backup of a machine whose clock differs goes on as long as it beats; killed, it holds removals back
-    for ten minutes that upkeep has itself counted (P20, P21).
-    """
-
-    def beats() -> bool:
-        world.now_ms += MINUTE_MS
-        return world.write(lambda tx: backups.see(tx, "backup_1", now_ms=world.now_ms + skew_ms))
-
-    world.write(lambda tx: backups.begin(tx, "backup_1", now_ms=world.now_ms + skew_ms))
-    upkeep, still_there = rig.upkeep(), []
-    for minute in range(30):
-        upkeep.do_due(minute * 60.0)
-        still_there.append(beats())
-    rounds(upkeep, 1800.0, 1800.0 + backups.DEAD_AFTER_S - 1, 60.0)
-    shortly_before = bool(world.read(backups.under_way))
-    rounds(upkeep, 1800.0 + backups.DEAD_AFTER_S, 1920.0 + backups.DEAD_AFTER_S, 60.0)
-
-    assert [True] * 30 == still_there
-    assert (True, False) == (shortly_before, bool(world.read(backups.under_way)))
-
-
 # --- calls with a price ---------------------------------------------------------------------------
-
-
-def test_the_call_of_a_dead_process_is_released(world: World, rig: Rig) -> None:
-    """After the longest that a call lasts, seen by itself, and not earlier; its late end changes nothing."""
-    caller = world.caller(credit_micros=10_000)
-    row = CallRow(world.ids.new("call"), caller.account_id, caller.key_id, "there/chat", "open", 1, 1, 1000)
-    world.write(lambda tx: calls.begin(tx, world.ids, row, now_ms=world.now_ms))
-    upkeep = rig.upkeep()
-    longest = Settings(rig.folder).chat_timeout_s + ABANDONED_CALL_S
-    rounds(upkeep, 1000.0, 1000.0 + longest - 0.1)
-    assert (9_000, 1000) == world.balance(caller.account_id)
-    rounds(upkeep, 1000.0 + longest, 1000.0 + longest + CALLS_S)
-    late = world.write(lambda tx: calls.settle(tx, world.ids, row.id, Used(1, 1, 1), now_ms=world.now_ms))
-
-    assert (10_000, 0) == world.balance(caller.account_id)
-    assert None is late
-    types = world.all("select type from entry where call_id = :id order by id", id=row.id)
-    assert ["hold", "void"] == [entry["type"] for entry in types]

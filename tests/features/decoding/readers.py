@@ -1,4 +1,4 @@
-"""Helpers that read sound files as the service does: inspection, decoding in a child, its peak memory."""
+"""Helpers that read sound files as the service does: decoding in a child, its peak memory."""
 
 import io
 import os
@@ -11,23 +11,15 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 import soundfile
 
+from servers.flacs import inspected
 from tenuto.features.recognition.recording import Decoded, Decoding
 from tenuto.features.recognition.sound_files import to_flac
-from tenuto.media.flac import FlacSummary, Inspection
-
-
-def inspect(content: bytes, piece_bytes: int = 1 << 20) -> FlacSummary:
-    """What admission knows of it."""
-    inspection = Inspection()
-    for at in range(0, len(content), piece_bytes):
-        inspection.add(content[at : at + piece_bytes])
-    return inspection.finish()
 
 
 def decode(content: bytes, output: int, duration_ms: int | None = None) -> Decoded:
     """What the child decodes."""
     if duration_ms is None:
-        duration_ms = inspect(content).duration_ms
+        duration_ms = inspected(content).duration_ms
     with closing(Decoding(output, duration_ms)) as decoding:
         for at in range(0, len(content), 1 << 20):
             decoding.feed(content[at : at + (1 << 20)])

@@ -10,6 +10,6 @@ FEATURE = Feature(
     routes=".pages:routes",
     duties=".pages:duties",
     observe=".pages:observe",
-    commands={"admin diary": Command("Print the diary.", "tenuto_diary.pages", after="audit")},
+    commands={"admin diary": Command("Print the diary.", "tenuto_diary.pages", after="recover")},
     erase=".pages:erase",
 )

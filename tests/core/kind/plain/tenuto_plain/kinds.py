@@ -23,6 +23,8 @@ FIELDS = (
     Field("temperature", Number(0.1, 2), "Another number.", default=0.8),
 )
 
+FREE = Price()
+
 
 def _check(envelope: Envelope) -> tuple[dict[str, Any] | None, list[Fault]]:
     faults: list[Fault] = []
@@ -49,7 +51,8 @@ def _bind(
 
 
 def _run(calls: EngineCalls) -> HostResult:
-    result = calls.run(calls.claim.parameters, {})
+    parameters = calls.claim.parameters
+    result = calls.run(parameters, {}, _unseen if parameters["stream"] else None)
     try:
         took_ms = duration_ms(*read_pcm16_wav(result.content))
     except ValueError as error:
@@ -57,11 +60,15 @@ def _run(calls: EngineCalls) -> HostResult:
     return HostResult(result.media_type, result.content, result.metadata, took_ms)
 
 
+def _unseen(content: bytes, metadata: dict[str, Any]) -> None:
+    """A segment, which is shown to nobody."""
+
+
 def _read_result(content: bytes, parameters: dict[str, Any]) -> SuppliedResult:
     return SuppliedResult(content, "audio/wav", {}, duration_ms(*read_pcm16_wav(content)))
 
 
-def _kind(name: str, place: int, **more: Any) -> Kind:
+def _kind(name: str, place: int, *, price: Price = FREE, has_duration: bool = True, **more: Any) -> Kind:
     return Kind(
         name=name,
         place=place,
@@ -72,14 +79,19 @@ def _kind(name: str, place: int, **more: Any) -> Kind:
         bind=_bind,
         run=_run,
         read_result=_read_result,
-        price=Price(),
-        has_duration=True,
+        price=price,
+        has_duration=has_duration,
         **more,
     )
 
 
 SPEECH = _kind("speech", 1, slots=lambda settings: settings.speech_slots, takes_voices=True)
 RECOGNITION = _kind(
-    "recognition", 2, slots=lambda settings: settings.recognition_slots, takes_inputs=True, jobs_at_once=8
+    "recognition",
+    2,
+    price=Price("audio_minute", 50_000, 6_000_000),
+    slots=lambda settings: settings.recognition_slots,
+    takes_inputs=True,
+    jobs_at_once=8,
 )
-IMAGE = _kind("image", 3, slots=lambda settings: settings.image_slots)
+IMAGE = _kind("image", 3, has_duration=False, slots=lambda settings: settings.image_slots)

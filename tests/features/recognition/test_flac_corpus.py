@@ -2,8 +2,9 @@
 
 import pytest
 
-from features.decoding.readers import as_pcm, inspect
+from features.decoding.readers import as_pcm
 from servers.corpora import Attack, attacks
+from servers.flacs import inspected
 from tenuto.media.flac import FlacInvalid
 
 ATTACKS = attacks("flac")
@@ -13,7 +14,7 @@ ATTACKS = attacks("flac")
 def test_a_file_of_the_corpus_is_answered_as_its_line_says(attack: Attack) -> None:
     """What says the truth of its samples is counted, everything else refused with a reason (P14)."""
     try:
-        found = inspect(attack.content())
+        found = inspected(attack.content())
         answer = "201"
     except FlacInvalid as error:
         assert str(error)
@@ -40,7 +41,7 @@ def test_it_does_not_matter_how_the_bytes_come(attack: Attack) -> None:
     answers = []
     for piece_bytes in (1 << 20, 1, 7):
         try:
-            answers.append(str(inspect(attack.content(), piece_bytes)))
+            answers.append(str(inspected(attack.content(), piece_bytes)))
         except FlacInvalid as error:
             answers.append(str(error))
 

@@ -8,6 +8,7 @@ import asyncio
 import socket
 import struct
 import threading
+import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -71,6 +72,7 @@ class Proxy:
         self._server = server
         self._links: set[_Link] = set()
         self._open = {way: asyncio.Event() for way in BOTH}
+        self._delay_s = 0.0
         self._limits: dict[Towards, int] = {}
         self._traps: dict[Towards, _Trap] = {}
         self._is_reset = True
@@ -99,6 +101,10 @@ class Proxy:
         """Nothing passes any more (that way), and nothing is lost: it waits for `pass_on`."""
         self._do(self._set_open(set(BOTH) - set(ways or BOTH)))
 
+    def delay(self, seconds: float) -> None:
+        """Every block waits so long, in both directions."""
+        self._delay_s = seconds
+
     def cut_after(self, size_bytes: int, towards: Towards, *, is_reset: bool = False) -> None:
         """Cuts each link once exactly so many bytes have passed; what a link has carried before counts."""
         self._limits[towards] = size_bytes
@@ -122,6 +128,13 @@ class Proxy:
         with self._cut:
             return self._cut.wait_for(lambda: self._cuts >= cuts, timeout_s)
 
+    def wait_links(self, timeout_s: float) -> bool:
+        """Whether a link is there, in time."""
+        until = time.monotonic() + timeout_s
+        while not self._links and time.monotonic() < until:
+            time.sleep(0.005)
+        return bool(self._links)
+
     def close(self) -> None:
         """Cuts all links and ends the thread."""
         self._do(self._refuse())
@@ -135,6 +148,7 @@ class Proxy:
         return asyncio.run_coroutine_threadsafe(step, self._loop).result(CONTROL_S)
 
     async def _pass_on(self) -> None:
+        self._delay_s = 0.0
         self._limits.clear()
         self._traps.clear()
         await self._set_open(set(BOTH))
@@ -204,6 +218,8 @@ class Proxy:
         """Passes blocks on until the source's end, which is passed on too."""
         tail = b""
         while block := await source.read(BLOCK_BYTES):
+            if self._delay_s:
+                await asyncio.sleep(self._delay_s)
             await self._open[way].wait()
             if link not in self._links:
                 return

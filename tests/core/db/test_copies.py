@@ -18,15 +18,15 @@ from servers.proxy import Proxy
 from tenuto.config import Settings
 from tenuto.db import generation_row as store
 from tenuto.db.connection_errors import describe
-from tenuto.db.copies import look
 from tenuto.db.database import Database, Transaction
-from tenuto.db.generation import Copy
+from tenuto.db.database_copy import Copy
+from tenuto.db.failover import leave_outdated
 from tenuto.db.migrations import migrate
 from tenuto.db.postgres import PostgresDatabase
 from tenuto.db.servers import Open, Servers
 from tenuto.errors import Unavailable
 from tenuto.file.directory import DirectoryBlobs
-from tenuto.process.copies import begin, exchange, open_compared
+from tenuto.process.newest_copy import begin, exchange, open_compared
 
 OURS = "select count(*) from pg_stat_activity where application_name like 'tenuto%'"
 
@@ -116,7 +116,7 @@ def test_connections_to_an_old_primary_are_ended_when_another_is_promoted(pair: 
         def write(tx: Transaction) -> None:
             tx.run("insert into note (id) values ('lost')")
             for each in (database, single):
-                look(each.servers)
+                leave_outdated(each.servers)
                 single.servers.learn(database.servers.newest or pytest.fail("it has looked"))
 
         with pytest.raises(Unavailable):
@@ -147,7 +147,7 @@ def test_of_two_promoted_copies_that_where_processes_start_is_in_use(pair: Pair)
             newest = started.servers.newest
             assert newest is not None
             database.servers.learn(newest)
-            look(database.servers)
+            leave_outdated(database.servers)
             with pytest.raises(Unavailable):
                 note(database, "after it")
 
@@ -204,7 +204,7 @@ def test_a_foreign_server_in_the_list_changes_nothing(pair: Pair) -> None:
         url = f"postgresql://postgres@/{NAME}?host={pair.old.folder},{fresh.folder}"
         with closing(PostgresDatabase(url)) as database:
             note(database, "one")
-            look(database.servers)
+            leave_outdated(database.servers)
             note(database, "two")
     finally:
         fresh.stop()
@@ -224,7 +224,7 @@ def test_all_addresses_of_a_name_are_compared(pair: Pair, monkeypatch: pytest.Mo
     with closing(old), closing(new), closing(PostgresDatabase(url)) as database:
         note(database, "one")
         pair.promote()
-        look(database.servers)
+        leave_outdated(database.servers)
         until(lambda: has_noted(database, "two"), 30, "it connects again")
         with closing(PostgresDatabase(url)) as started:
             note(started, "three")
@@ -306,7 +306,7 @@ def test_a_server_that_hangs_keeps_nobody_from_the_others(pair: Pair) -> None:
         pair.new.run("select pg_promote()")
         with closing(PostgresDatabase(pair.url)) as database:
             note(database, "one")
-            look(database.servers)
+            leave_outdated(database.servers)
 
     assert [] == notes(pair.old)
     assert ["one"] == notes(pair.new)
@@ -319,7 +319,7 @@ def test_a_start_ends_no_connection_to_the_same_copy(pair: Pair) -> None:
         [before] = database.read(lambda tx: tx.all(pid))
         begin(started)
         database.servers.learn(started.servers.newest or pytest.fail("it has begun"))
-        look(database.servers)
+        leave_outdated(database.servers)
         [after] = database.read(lambda tx: tx.all(pid))
 
     assert before == after
@@ -346,7 +346,7 @@ def test_another_server_is_used_once_it_is_accepted(pair: Pair) -> None:
                     begin(unaccepted)
             accepted = restored.write(lambda tx: store.accept(tx, seen, known))
             database.servers.learn(accepted)
-            look(database.servers)
+            leave_outdated(database.servers)
             with pytest.raises(Unavailable):
                 note(database, "lost")
             with closing(PostgresDatabase(fresh.url(NAME))) as later:
@@ -375,9 +375,9 @@ def test_a_shortage_of_descriptors_hides_no_connection_for_good(monkeypatch: pyt
     with ours, theirs, capture_logs():
         with monkeypatch.context() as patched:
             patched.setattr(os, "dup", shortage)
-            look(servers)
+            leave_outdated(servers)
         servers.learn(newer)
-        look(servers)
+        leave_outdated(servers)
         with pytest.raises(BrokenPipeError):
             ours.send(b"a write")
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from servers.rig import Rig, run
 from servers.world import SPEECH, World
-from tenuto.host.child import ChildHost
+from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec
 from tenuto.worker.engines import Engines
 
@@ -43,7 +43,7 @@ def test_an_attempt_ends_whatever_its_engine_has_printed(
     def host(spec: EngineSpec) -> ChildHost:
         return ChildHost(replace(spec, engine="printing:Printing", path=str(tmp_path)))
 
-    engines = Engines(rig.context, [SPEECH], rig.bell, host)
+    engines = Engines(rig.context, [SPEECH], rig.work_condition, host)
     claim = rig.running("worker_us")
     try:
         run(rig, engines, claim)

@@ -17,7 +17,7 @@ from tenuto.db.database import Transaction
 from tenuto.features.audit import all_checks, runs
 from tenuto.features.audit.all_checks import Position
 from tenuto.features.audit.runs import Progress
-from tenuto.features.chat import priced_calls as calls
+from tenuto.features.chat import priced_calls as model_calls
 from tenuto.features.chat.rows import CallRow
 from tenuto.features.decoding.wav import pcm16_wav, read_pcm16_wav
 from tenuto.features.history.rows import Used
@@ -266,7 +266,7 @@ def a_bit_of_everything(world: World) -> dict[str, Any]:
     world.write(lambda tx: kept_results.keep(tx, running.attempt_id, made, now_ms=world.now_ms))
     open_call, settled_call = called(world, caller), called(world, caller)
     used = Used(1, 3, 4)
-    world.write(lambda tx: calls.settle(tx, world.ids, settled_call, used, now_ms=world.now_ms))
+    world.write(lambda tx: model_calls.settle(tx, world.ids, settled_call, used, now_ms=world.now_ms))
     voice_blob = own_voice(world, caller)
     artifact = world.row("select id, blob_id from artifact where job_id = :id", id=succeeded.job_id)
     return {
@@ -295,7 +295,7 @@ def called(world: World, caller: Caller) -> str:
     """A call of a model with a price; it is open."""
     call_id = world.ids.new("call")
     row = CallRow(call_id, caller.account_id, caller.key_id, "there/chat", "open", 2_000_000, 8_000_000, 100)
-    world.write(lambda tx: calls.begin(tx, world.ids, row, now_ms=world.now_ms))
+    world.write(lambda tx: model_calls.begin(tx, world.ids, row, now_ms=world.now_ms))
     return call_id
 
 

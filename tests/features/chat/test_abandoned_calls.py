@@ -3,7 +3,7 @@
 from servers.rig import Rig
 from servers.world import World
 from tenuto.config import Settings
-from tenuto.features.chat import priced_calls as calls
+from tenuto.features.chat import priced_calls as model_calls
 from tenuto.features.chat.duties import ABANDONED_CALL_S, CALLS_S
 from tenuto.features.chat.rows import CallRow
 from tenuto.features.history.rows import Used
@@ -23,13 +23,15 @@ def test_the_call_of_a_dead_process_is_released(world: World, rig: Rig) -> None:
     """After the longest that a call lasts, seen by itself, and not earlier; its late end changes nothing."""
     caller = world.caller(credit_micros=10_000)
     row = CallRow(world.ids.new("call"), caller.account_id, caller.key_id, "there/chat", "open", 1, 1, 1000)
-    world.write(lambda tx: calls.begin(tx, world.ids, row, now_ms=world.now_ms))
+    world.write(lambda tx: model_calls.begin(tx, world.ids, row, now_ms=world.now_ms))
     upkeep = rig.upkeep()
     longest = Settings(rig.folder).chat_timeout_s + ABANDONED_CALL_S
     rounds(upkeep, 1000.0, 1000.0 + longest - 0.1)
     assert (9_000, 1000) == world.balance(caller.account_id)
     rounds(upkeep, 1000.0 + longest, 1000.0 + longest + CALLS_S)
-    late = world.write(lambda tx: calls.settle(tx, world.ids, row.id, Used(1, 1, 1), now_ms=world.now_ms))
+    late = world.write(
+        lambda tx: model_calls.settle(tx, world.ids, row.id, Used(1, 1, 1), now_ms=world.now_ms)
+    )
 
     assert (10_000, 0) == world.balance(caller.account_id)
     assert None is late

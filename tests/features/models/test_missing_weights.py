@@ -8,7 +8,7 @@ from servers.rig import Rig
 from tenuto.config import ModelSettings, Settings
 from tenuto.host.registry import engines_of, entry_of, missing_weights
 from tenuto.kind.rules import models
-from tenuto.worker.abilities import look
+from tenuto.worker.abilities import abilities_of
 
 DUAL, SPEECH, IMAGE = "fake/dual-recognition", "fake/speech", "fake/image"
 
@@ -27,7 +27,7 @@ def test_a_composed_model_lacks_what_its_engines_lack(rig: Rig) -> None:
 def reasons(settings: Settings) -> dict[str, str | None]:
     """What a worker with these settings says of each model."""
     offered = {name: model for name, model in models(settings).items() if model.interface == "jobs"}
-    return {ability.model: ability.reason for ability in look(settings, offered, list(offered))}
+    return {ability.model: ability.reason for ability in abilities_of(settings, offered, list(offered))}
 
 
 def test_a_worker_says_what_it_can_run_and_why_not(tmp_path: Path) -> None:

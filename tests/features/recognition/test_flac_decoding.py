@@ -14,7 +14,7 @@ import soundfile
 
 from features.decoding.readers import as_pcm, decode
 from servers.flacs import ADMITTED, NO_MD5, ONLY_DECODED, Recipe, inspected, made, noise
-from tenuto.features.decoding.child import DecoderEnded, DecoderFailed
+from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed
 from tenuto.features.recognition import flac_child
 from tenuto.features.recognition.recording import Decoding
 from tenuto.media.flac import FlacInvalid, FlacSummary

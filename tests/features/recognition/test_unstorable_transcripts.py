@@ -10,7 +10,7 @@ from tenuto.features.recognition.recognise_chunk import checked
 from tenuto.host.host import HostResult
 from tenuto.host.registry import SEGMENT_TEXT, entry_of
 from tenuto.job.rows import ChunkKey
-from tenuto.worker.calls import EngineCalls
+from tenuto.worker.engine_calls import EngineCalls
 from tenuto.worker.engines import Engines
 
 
@@ -18,7 +18,9 @@ def test_a_transcripts_text_can_be_stored(world: World, rig: Rig) -> None:
     """What is reported while the job runs, and the transcript at the end."""
     claim, first = rig.running("worker_us"), entry_of("fake/segment-text")
     watched = rig.heartbeat.watch(claim.attempt_id, cancellable=True)
-    calls = EngineCalls(rig.context, Engines(rig.context, [], rig.bell), claim, watched, lambda: None)
+    calls = EngineCalls(
+        rig.context, Engines(rig.context, [], rig.work_condition), claim, watched, lambda: None
+    )
     key = ChunkKey(SEGMENT_TEXT, 0, 0, 160_000, first.model, first.revision)
     reports = LiveText(calls, (first,), [(0.0, 10.0)]).reports(key, lambda _: None)
     assert reports.on_segment is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tenuto.features.copies.verified import unverified
+from tenuto.features.help.unverified_server import unverified
 
 
 @pytest.mark.parametrize(

@@ -316,11 +316,6 @@ def test_what_a_script_saw_end_is_forgotten(tmp_path: Path) -> None:
     assert (1, 0) == (before, len(entries(tmp_path)))
 
 
-def test_parts_of_an_intent_do_not_run_into_each_other() -> None:
-    """`ab` + `c` is other work than `a` + `bc`."""
-    assert digest("ab", "c") != digest("a", "bc") and digest("a", b"b") == digest(b"a", "b")
-
-
 def test_an_idempotency_key_must_be_one(tmp_path: Path) -> None:
     """What cannot stand in a header is refused before anything is written."""
     with Tenuto("tn_a", "http://127.0.0.1:1", journal=tmp_path) as tenuto:

@@ -5,7 +5,6 @@ import base64
 import hashlib
 import io
 import json
-import re
 import select
 import socket
 import sys
@@ -13,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -33,7 +31,6 @@ from tenuto.errors import SettingsInvalid
 from tenuto.features.mcp.routes import MAX_BODY_BYTES, MOST_CALLS
 from tenuto_mcp.arguments import MAX_FAULTS_NAMED, MAX_RECORDING_BYTES
 
-SAID = "Hold the note for its full value."
 ALLOWED = "https://app.example.com"
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -212,19 +209,6 @@ def test_a_key_can_do_here_what_it_can_do_elsewhere(
     assert [] == caller.get("/v1/jobs").json()["data"]
 
 
-def test_a_call_that_waits_no_longer_names_its_job(service: RunningService, caller: Caller) -> None:
-    """`job` waits for it and cancels it."""
-    [begun] = calling(service, caller.key, ("say", {"text": "[fake:sleep=1] x", "wait_s": 0}))
-    job = facts(begun)["job_id"]
-    [finished] = calling(service, caller.key, ("job", {"job_id": job, "wait_s": 45}))
-    [endless] = calling(service, caller.key, ("say", {"text": "[fake:sleep=50] x", "wait_s": 0}))
-    [cancelled] = calling(service, caller.key, ("job", {"job_id": facts(endless)["job_id"], "cancel": True}))
-
-    assert "call `job` with this id" in text_of(begun) and "succeeded" == facts(finished)["state"]
-    assert facts(endless)["job_id"] == facts(cancelled)["job_id"]
-    assert "cancelled" == caller.wait(facts(endless)["job_id"])["state"]
-
-
 def test_jobs_are_tasks_for_a_client_that_has_them(service: RunningService, caller: Caller) -> None:
     """The task of a job has its result, whoever asks with the key; one that is cancelled says so."""
     tasks = Tasks()
@@ -306,7 +290,7 @@ NOT_THE_PROTOCOL = [
 ]
 
 
-@pytest.mark.parametrize("version", ["", "2025-11-25", "2026-07-28", "x"])
+@pytest.mark.parametrize("version", ["", "2026-07-28"])
 def test_what_is_not_the_protocol_is_the_clients_error(
     service: RunningService, caller: Caller, version: str
 ) -> None:
@@ -336,7 +320,6 @@ def test_a_body_has_a_limit(service: RunningService, caller: Caller) -> None:
 
 HUGE: dict[str, bytes] = {
     "names": b'{"name":"say","arguments":{' + b",".join(b'"k%d":0' % each for each in range(300_000)) + b"}}",
-    "objects": b'{"name":"say","arguments":{"text":[' + b",".join([b'{"a":{}}'] * 800_000) + b"]}}",
     "empty": b'{"name":"say","arguments":{"text":[' + b",".join([b"{}"] * 2_400_000) + b"]}}",
     "deep": b'{"name":"say","arguments":{"text":' + b"[" * 2_000_000 + b"]" * 2_000_000 + b"}}",
 }
@@ -494,32 +477,6 @@ def test_a_call_that_waits_reports_progress(service: RunningService, caller: Cal
     assert "text/event-stream" in stream.headers["content-type"] and stream.headers["x-request-id"]
     assert {"mine"} == {one["params"]["progressToken"] for one in messages[:-1]}
     assert not messages[-1]["result"]["isError"]
-
-
-@pytest.mark.real_engine
-def test_what_is_said_here_is_transcribed_here(tmp_path: Path) -> None:
-    """With real engines: the speech that a tool made comes back as a recording, and its words with it."""
-    running = RunningService(tmp_path / "data", engines="real", variables={"TENUTO_MCP": "on"})
-    running.start()
-    operator = Operator(running)
-    caller = operator.caller(credit="20")
-    model = {"model": "hexgrad/Kokoro-82M"}
-    [said] = calling(running, caller.key, ("say", {"text": SAID, "lang": "en", **model, "wait_s": 0}))
-    caller.wait(facts(said)["job_id"], timeout_s=240)
-    [said] = calling(running, caller.key, ("say", {"text": SAID, "lang": "en", **model}))
-    wav = base64.b64encode(caller.get(facts(said)["url"]).content).decode()
-    [begun] = calling(running, caller.key, ("transcribe", {"recording": wav, "lang": "en", "wait_s": 0}))
-    caller.wait(facts(begun)["job_id"], timeout_s=240)
-    [heard] = calling(running, caller.key, ("transcribe", {"recording": wav, "lang": "en"}))
-    operator.close()
-    running.stop()
-
-    assert words(SAID) == words(facts(heard)["text"]), text_of(heard)
-
-
-def words(text: str) -> list[str]:
-    """In lower case, without marks."""
-    return re.findall(r"[a-z]+", text.lower())
 
 
 def test_without_the_setting_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

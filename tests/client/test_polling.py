@@ -13,7 +13,7 @@ from client.test_client_rules import BUSY, client, segment
 from client.test_sdk import sound
 from client.test_verbs import Run, run
 from servers.scripted import Asked, Reply, ScriptedService
-from tenuto_client import ContentMismatch, GaveUpWaiting, InvalidRequest
+from tenuto_client import ContentMismatch, GaveUpWaiting
 
 __all__ = ["run"]
 
@@ -127,17 +127,6 @@ def test_a_service_that_refuses_wait_is_read_without_it(
     assert [pause_s, 2.0, 2.0] == pytest.approx(script.pauses())
 
 
-def test_a_read_that_is_refused_without_wait_is_told(clock: VirtualClock) -> None:
-    """What is refused plainly, too, is an error and no matter of `wait`."""
-    refusal = Reply(400, {"error": {"code": "invalid_request", "message": "no"}})
-    with (
-        ScriptedService([accepted(Retry_After="1"), refusal]) as service,
-        client(service, clock) as tenuto,
-        pytest.raises(InvalidRequest),
-    ):
-        tenuto.speech.create("x", model="m").wait()
-
-
 def test_a_long_retry_after_is_waited_for(clock: VirtualClock) -> None:
     """A `Retry-After` of half an hour does not make the client give up (R222)."""
     busy = Reply(503, BUSY, {"Retry-After": "1800"})
@@ -248,22 +237,6 @@ def test_an_attempt_that_was_dropped_is_not_heard_again(clock: VirtualClock) -> 
     assert [("a", 0, False), ("b", 0, True), ("b", 1, False)] == [
         (one.segment.attempt_id, one.segment.sequence, one.starts_over) for one in heard
     ]
-
-
-def test_a_segment_of_another_media_type_is_a_mismatch(clock: VirtualClock) -> None:
-    """What the list says of itself does not change what a segment is: audio/wav (R226)."""
-    page = spoken(0) | {"media_type": "text/html"}
-
-    def answer(asked: Asked) -> Reply:
-        reply = streamed([[page]])(asked)
-        return content(reply.content, media_type="text/html") if asked.path.endswith("/content") else reply
-
-    with (
-        ScriptedService([answer]) as service,
-        client(service, clock, max_retries=1) as tenuto,
-        pytest.raises(ContentMismatch, match="text/html, not audio/wav"),
-    ):
-        list(tenuto.speech.create("x", model="m", stream=True).segments())
 
 
 BARE: dict[str, Any] = {"kind": None}

@@ -218,14 +218,6 @@ def test_a_refused_call_that_charges_costs_nothing(served: Served) -> None:
     assert "refused with 400 (overloaded)" in operation["error"]["message"]
 
 
-def test_a_free_call_that_is_lost_is_made_again(served: Served) -> None:
-    """Twice broken off, then answered: the caller sees a job that succeeded in its third attempt."""
-    served.upstream.faults += ["close", "cut"]
-    operation = served.job("there/voice", {"text": "Again."})
-
-    assert ("succeeded", 3) == (operation["state"], operation["attempt"])
-
-
 def test_a_model_is_composed_of_any_two_that_write_the_transcripts(served: Served) -> None:
     """The first here, the second at another server, one result of both, at a price of its own (R136)."""
     operation = served.recognised("acme/dual", recording())

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engines.adapters.adapted import Adapt, cancelled, tone
+from engines.adapters.adapted import Adapt, tone
 from tenuto.features.recognition.recognise_chunk import checked
-from tenuto.host.host import Cancelled, EngineFailed
+from tenuto.host.host import EngineFailed
 
 NAME = "moss-transcribe-diarize"
 SPOKEN = "[0.48][S01]Welcome everyone[1.66][2.26][S02]The pipeline is ready[3.81][3.9][S01]Great[4.5]"
@@ -98,13 +98,3 @@ def test_a_part_that_is_heard_again_is_heard_otherwise(adapt: Adapt) -> None:
     model.heard(SOUND, again=True)
 
     assert [(True, 0.8)] == [(call["do_sample"], call["temperature"]) for call in model.calls("generate")]
-
-
-def test_a_cancel_is_heard_between_tokens(adapt: Adapt) -> None:
-    """The host stays warm."""
-    model = adapt(NAME, [SPOKEN], question="en")
-    model.host.load()
-    with pytest.raises(Cancelled) as ended:
-        model.run({}, {"audio": SOUND}, cancelled=cancelled())
-
-    assert (False, True) == (ended.value.lost, model.host.alive)

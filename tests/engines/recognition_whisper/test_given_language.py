@@ -3,17 +3,16 @@
 import json
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from quality.recordings import CACHE, QuietRun, Recording, apart, music, noise, pcm, silence, speech
+from quality.recordings import CACHE, QuietRun, Recording, music, noise, pcm, silence, speech
 from quality.sounding import error_rate, sounding
 from servers.cores import ENGINE_THREADS
-from tenuto_engine import Cancelled, EngineError, Result
-from tenuto_whisper.given_language import MODEL_ID, GivenLanguageEngine
+from tenuto_engine import Result
+from tenuto_whisper.given_language import GivenLanguageEngine
 from tenuto_whisper.transcription import Whisper
 from tenuto_whisper.vocabulary import SIMPLIFIED, Vocabulary
 
@@ -77,15 +76,6 @@ def test_words_stand_where_they_are_spoken() -> None:
         assert any(start - 1 < one["start"] and one["end"] < end + 1 for start, end in spoken)
 
 
-def test_the_result_names_the_model_and_the_length() -> None:
-    """The engine and its revision stand in the result (R125)."""
-    made = result()
-
-    assert "application/json" == made.media_type
-    assert {"model_id": MODEL_ID, "model_revision": "r1"} == made.metadata
-    assert round(meeting().length / 16) == made.duration_ms
-
-
 def test_nobody_speaks_no_words() -> None:
     """Silence, noise and music alone give no segment, where Whisper by itself makes up words."""
     nothing = [silence(5), noise(5), music(8), silence(0)]
@@ -124,26 +114,6 @@ def test_segments_are_what_stands_between_two_times() -> None:
     )
 
 
-@pytest.mark.parametrize(("steps", "looks"), [(2, 3), (3, 4)], ids=["second window", "decoding"])
-def test_a_cancelled_run_stops_within_a_batch(steps: int, looks: int) -> None:
-    """The engine looks before each window is encoded and before a batch is decoded, and stops at once."""
-
-    class Stopped(QuietRun):
-        looks = 0
-
-        def check_cancelled(self) -> None:
-            self.looks += 1
-            if len(self.steps) == steps:
-                raise Cancelled
-
-    run = Stopped({"language": "en"}, pcm(meeting().samples))
-
-    with pytest.raises(Cancelled):
-        engine().run(run)
-
-    assert looks == run.looks
-
-
 @pytest.mark.variant("model")
 def test_a_window_has_the_same_text_in_a_batch_as_alone() -> None:
     """To the last digit of its likelihood, beside longer windows in other languages; a text that is stopped
@@ -159,29 +129,9 @@ def test_a_window_has_the_same_text_in_a_batch_as_alone() -> None:
     assert len(alone[3].tokens) < len(alone[2].tokens)
 
 
-def test_progress_is_the_share_of_the_work_that_is_done() -> None:
-    """Seconds of the part, from none to all, without a long step."""
-    run = QuietRun({"language": "en"}, pcm(apart()))
-    engine().run(run)
-
-    assert run.shares == sorted(run.shares)
-    assert 1 == run.shares[-1]
-    assert max(after - before for before, after in pairwise(run.shares)) <= 0.25
-    assert 0.4 <= run.share_before_text <= 0.75
-
-
 def test_text_is_reported_as_it_becomes_final() -> None:
     """Each piece is a segment of the transcript."""
     run, made = heard()
     segments = json.loads(made.content)["segments"]
 
     assert [(one["text"], one["start"], one["end"]) for one in segments] == run.pieces
-
-
-@pytest.mark.parametrize("audio", [b"\0", bytes(2 * 16_000 * (15 * 60 + 1))], ids=["half", "long"])
-def test_audio_that_is_no_part_is_refused(audio: bytes) -> None:
-    """Half a sample, or more than a part can have."""
-    with pytest.raises(EngineError) as raised:
-        engine().run(QuietRun({"language": "en"}, audio))
-
-    assert "input_unreadable" == raised.value.code

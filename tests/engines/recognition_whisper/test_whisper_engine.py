@@ -1,6 +1,5 @@
 """The first recognition engine with its real weights, on short recordings that the service speaks itself."""
 
-import json
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -15,7 +14,6 @@ from quality.recordings import (
     apart,
     music,
     noise,
-    pcm,
     recognised,
     recogniser,
     silence,
@@ -179,17 +177,6 @@ def test_progress_is_the_share_of_the_work_that_is_done() -> None:
     assert 1 == run.shares[-1]
     assert max(after - before for before, after in pairwise(run.shares)) <= 0.2
     assert 0.4 <= run.share_before_text <= 0.75
-
-
-def test_the_result_is_json_that_names_the_model() -> None:
-    """Media type, metadata and duration."""
-    run = QuietRun({"language": None}, pcm(silence(1.5)))
-    result = recogniser().run(run)
-
-    assert "application/json" == result.media_type
-    assert {"model_id": "Systran/faster-whisper-base", "model_revision": "r1"} == result.metadata
-    assert 1500 == result.duration_ms
-    assert {"language", "segments", "speakers", "warnings"} == set(json.loads(result.content))
 
 
 @pytest.mark.parametrize("content", [b"\0", bytes(2 * 16_000 * 901)], ids=["half a sample", "too long"])

@@ -12,7 +12,7 @@ from servers.cores import ENGINE_THREADS
 from tenuto.features.models.cache import default_cache
 from tenuto.job.audio_segments import MAX_SEGMENTS
 from tenuto_engine import Cancelled, EngineError, Result
-from tenuto_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio
+from tenuto_kokoro import KokoroEngine, audio
 from tenuto_kokoro.styles import ORIGINAL_VOICES, read_style
 
 CACHE = default_cache()
@@ -199,12 +199,6 @@ def test_a_cancelled_run_stops_between_segments() -> None:
         engine().run(run)
 
     assert 1 == len(run.steps)
-
-
-def test_every_parameter_is_honoured_or_has_a_reason() -> None:
-    """No parameter of speech is silently ignored."""
-    assert not set(HONOURED) & set(NOT_HONOURED)
-    assert all(NOT_HONOURED.values())
 
 
 def test_a_voice_of_two_presets_is_their_mean() -> None:

@@ -1,8 +1,5 @@
 """`tenuto admin accounts` and `keys`: what they print, and what it means for the next request."""
 
-import uuid
-
-import httpx2
 import pytest
 
 from cli.conftest import Operator, rows
@@ -89,16 +86,6 @@ def test_a_key_is_shown_once_and_stdout_holds_nothing_else(operator: Operator) -
     assert ["all"] == [line["models"] for line in rows(table)]
 
 
-def test_keys_can_be_listed_for_one_account(operator: Operator) -> None:
-    """`keys list --account` leaves the others out; an account that is not there is an error."""
-    for name in ("me", "you"):
-        operator("admin", "accounts", "create", name)
-        operator("admin", "keys", "create", "--account", name)
-
-    assert ["you"] == [key["account"] for key in operator.json("admin", "keys", "list", "--account", "you")]
-    assert "there is no account 'him'" in told(operator("admin", "keys", "list", "--account", "him"))
-
-
 def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> None:
     """Exit code 1, one line on stderr that says what would be right."""
     operator("admin", "accounts", "create", "me")
@@ -119,20 +106,6 @@ def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> N
     assert [] == operator.json("admin", "keys", "list")
 
 
-def test_a_restricted_key_sees_and_uses_its_models_only(paid_service: RunningService) -> None:
-    """`--models` holds for the list of models and for jobs."""
-    paid_service.command("admin", "accounts", "create", "restricted", "--credit", "1")
-    key = paid_service.command_json(
-        "admin", "keys", "create", "--account", "restricted", "--models", "fake/speech"
-    )["key"]
-
-    with paid_service.client(key) as client:
-        assert ["fake/speech"] == [model["id"] for model in client.get("/v1/models").json()["data"]]
-        assert 202 == submit(client, "fake/speech").status_code
-        refused = submit(client, "fake/metered-speech")
-    assert (403, "model_not_allowed") == (refused.status_code, refused.json()["error"]["code"])
-
-
 def test_revoking_rotating_and_expiring_hold_from_the_next_request_on(paid_service: RunningService) -> None:
     """A rotated secret ends after its grace (24 h, and none), an expired or a revoked key at once."""
     paid_service.make_key("rotating")
@@ -151,12 +124,6 @@ def test_revoking_rotating_and_expiring_hold_from_the_next_request_on(paid_servi
     assert {made["id"]} == {graced["id"], last["id"]}
     assert 401 == status(paid_service, expired["key"])
     assert 1 == paid_service.command("admin", "keys", "rotate", made["id"], check=False).returncode
-
-
-def submit(client: httpx2.Client, model: str) -> httpx2.Response:
-    """A job of one word."""
-    head = {"Idempotency-Key": str(uuid.uuid4())}
-    return client.post("/v1/jobs", json={"model": model, "parameters": {"text": "Word."}}, headers=head)
 
 
 def status(service: RunningService, key: str) -> int:

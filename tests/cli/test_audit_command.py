@@ -11,7 +11,6 @@ from servers import forking
 from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database import Database
-from tenuto.db.migrations import pending
 from tenuto.db.opening import open_database
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
@@ -89,19 +88,6 @@ def test_the_audit_makes_nothing(operator: Operator) -> None:
 
     assert f"there is no Tenuto data in {operator.folder}; name its folder with --data" in told(missing)
     assert not operator.folder.exists()
-
-
-def test_an_older_database_is_not_changed_by_looking(operator: Operator, empty_database_url: str) -> None:
-    """Without its migrations the audit says so and applies none."""
-    open_database(empty_database_url).close()
-    operator.settings.update(database=empty_database_url)
-    done = operator("admin", "audit")
-    database = open_database(empty_database_url)
-    left = pending(database)
-    database.close()
-
-    assert "the database is empty; `tenuto admin migrate` brings it up to date" == told(done)
-    assert "0001_schema" in left
 
 
 def newest_blob(folder: Path) -> Path:

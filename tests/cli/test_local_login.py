@@ -53,54 +53,45 @@ def run(*words: str, folder: Path | None = None, **variables: str) -> subprocess
     )
 
 
-def test_on_a_terminal_a_verb_asks_once_and_then_works(own: RunningService, tmp_path: Path) -> None:
-    """`serve` in one terminal, `say` in another: one question, Return, a WAV; the second time none."""
+def test_on_a_terminal_a_verb_asks_once_and_then_works(
+    own: RunningService, home: Path, tmp_path: Path
+) -> None:
+    """Whoever says no, and a script, is told the one command and nothing is made; with Return comes a WAV."""
+    refused, told = at_a_terminal(b"n\n", "say", "Hello", folder=tmp_path)
+    script = run("say", "Hello")
+    before = own.command_json("admin", "accounts", "list"), (home / ".config").exists()
     code, shown = at_a_terminal(b"\n", "say", "Hello", "-o", "hello.wav", folder=tmp_path)
     again, quietly = at_a_terminal(b"", "say", "Hello again", "-o", "again.wav", folder=tmp_path)
     accounts = own.command_json("admin", "accounts", "list")
+    line = f"tenuto: no API key: a service of yours runs at {own.url} → tenuto login --local\n"
 
+    assert (LOGGED_OUT, LOGGED_OUT, "", line) == (refused, script.returncode, script.stdout, script.stderr)
+    assert line.strip() in told.replace("\r", "") and ([], False) == before
     assert f"Your service runs at {own.url}, with its data in {own.folder}. Log in to it? [Y/n]" in shown
     assert (0, 0) == (code, again) and "[Y/n]" not in quietly
     assert [b"RIFF", b"RIFF"] == [(tmp_path / name).read_bytes()[:4] for name in ("hello.wav", "again.wav")]
     assert ["20.000000"] == [account["available"] for account in accounts]
 
 
-def test_whoever_says_no_is_told_the_one_command(own: RunningService, home: Path, tmp_path: Path) -> None:
-    """Nothing is made and nothing is remembered; a script reads the same line without a question."""
-    code, shown = at_a_terminal(b"n\n", "say", "Hello", folder=tmp_path)
-    script = run("say", "Hello")
-    line = f"tenuto: no API key: a service of yours runs at {own.url} → tenuto login --local\n"
-
-    assert (LOGGED_OUT, LOGGED_OUT, "", line) == (code, script.returncode, script.stdout, script.stderr)
-    assert line.strip() in shown.replace("\r", "")
-    assert [] == own.command_json("admin", "accounts", "list")
-    assert not (home / ".config").exists()
-
-
-def test_a_login_is_listed_and_logging_out_revokes_its_key(own: RunningService) -> None:
-    """What `login --local` made stops working with `logout`; nothing is left of it."""
+def test_a_login_is_the_operators_account_and_logging_out_revokes_its_key(own: RunningService) -> None:
+    """What `login --local` made stops working with `logout`. Of several accounts none is guessed."""
+    own.command("admin", "accounts", "create", "mine", "--credit", "3")
     made = run("login", "--local")
     listed = run("login", "--list").stdout.splitlines()
     [key] = own.command_json("admin", "keys", "list")
     ended = run("logout")
     [revoked] = own.command_json("admin", "keys", "list")
 
-    assert 0 == made.returncode, made.stderr
-    assert "command line" == key["name"] and key["revoked"] is None and revoked["revoked"] is not None
-    assert re.fullmatch(rf"{own.url}\ttn_.{{3}}….{{4}}\tyes", listed[1])
-    assert (0, "service\tkey\tdefault\n") == (ended.returncode, run("login", "--list").stdout)
-
-
-def test_the_account_is_the_operators_if_there_is_one_and_never_a_guess(own: RunningService) -> None:
-    """The only account is used; of several without an operator none is chosen."""
-    own.command("admin", "accounts", "create", "mine", "--credit", "3")
-    first = run("login", "--local")
+    left = run("login", "--list").stdout
     own.command("admin", "accounts", "create", "other")
     second = run("login", "--local")
 
-    assert f"logged in to {own.url} as mine; " in first.stderr
+    assert 0 == made.returncode and f"logged in to {own.url} as mine; " in made.stderr
     assert 1 == second.returncode
     assert "several accounts and no operator; create a key with `tenuto admin keys create" in second.stderr
+    assert "command line" == key["name"] and key["revoked"] is None and revoked["revoked"] is not None
+    assert re.fullmatch(rf"{own.url}\ttn_.{{3}}….{{4}}\tyes", listed[1])
+    assert (0, "service\tkey\tdefault\n") == (ended.returncode, left)
 
 
 def test_an_operators_command_in_another_folder_makes_nothing(own: RunningService, tmp_path: Path) -> None:

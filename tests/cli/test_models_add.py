@@ -16,14 +16,13 @@ import pytest
 
 from cli.conftest import Operator, rows
 from servers import forking
-from servers.command_lines import told
 from servers.hub import Hub, Repository, commit_of
 from servers.service import RunningService
 from tenuto.command import run
 from tenuto.config import load
 from tenuto.errors import OperatorError, SettingsInvalid
 from tenuto.features.models import addition_commands as command
-from tenuto.features.models.additions import additions, named
+from tenuto.features.models.additions import additions
 from tenuto.features.models.cache import default_cache
 
 NAME = "qwen2.5-1.5b"
@@ -235,18 +234,6 @@ def test_an_update_that_does_not_pass_changes_nothing(
     assert ([], None) == (weights_left(adding), table_of(adding))
 
 
-def test_an_update_without_new_weights_downloads_nothing(
-    update: Callable[..., int], adding: Operator, hub: Hub
-) -> None:
-    """Another commit with the same files: they keep their name, and the revision is the new one."""
-    hub.repositories[ADDITION.repository[0].repository].large[FILE].write_bytes(JUNK)
-    downloads = len(hub.downloads())
-
-    assert 0 == update()
-    assert (commit_of("second")[:12], JUNK) == in_service(adding)
-    assert downloads == len(hub.downloads())
-
-
 def test_a_model_in_service_stays_there_when_it_is_added_again_and_fails(
     add: Callable[..., int], adding: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,19 +304,6 @@ def test_two_at_once_download_once(adding: Operator, hub: Hub) -> None:
     assert 1 == len([path for path, _ in hub.asked if path.startswith("/api/")])
 
 
-def test_an_unknown_name_is_answered_with_the_nearest(adding: Operator) -> None:
-    """Of names in commands and of public names."""
-    unknown = adding("admin", "models", "add", "qwen2.5-1b", "--yes")
-    absent = adding("admin", "models", "remove", NAME, "--yes")
-
-    assert 1 == unknown.returncode
-    assert f"there is no model qwen2.5-1b to add; did you mean {NAME}" in told(unknown)
-    assert f"{NAME} is not added" in told(absent)
-    assert ADDITION == named(ADDITION.model)
-    with pytest.raises(OperatorError, match="did you mean"):
-        named("Qwen/Qwen2.5-7B")
-
-
 def test_an_engine_that_is_not_installed_is_named_with_what_installs_it() -> None:
     """Before anything else is done."""
     from tenuto.features.models.addition_commands import _engine
@@ -342,18 +316,6 @@ def msgspec_replace(**changes: Any) -> Any:
     import msgspec
 
     return msgspec.structs.replace(ADDITION, **changes)
-
-
-def test_a_relative_interpreter_is_stored_as_an_absolute_path(
-    add: Callable[..., int], adding: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The service may be started from any folder; a link stays one, as it is what names the environment."""
-    (tmp_path / "env").mkdir()
-    (tmp_path / "env" / "python").symlink_to(sys.executable)
-    monkeypatch.chdir(tmp_path)
-
-    assert 0 == add("--interpreter", "env/python")
-    assert f"{tmp_path}/env/python" == table_of(adding)["interpreter"]
 
 
 def test_the_operators_own_file_wins_key_by_key(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Operator, rows
-from servers.command_lines import told
 from servers.ffmpegs import ffmpeg
 from tenuto.db.migrations import pending, shipped
 from tenuto.db.opening import open_database
@@ -71,14 +70,6 @@ def test_verify_names_every_wrong_file_and_fails(operator: Operator, tmp_path: P
     assert {*networks, "kokoro-vocabulary"} == {
         Path(line.partition(": ")[0]).name for line in done.stdout.splitlines()
     }
-
-
-def test_an_unknown_name_is_refused_with_those_there_are(operator: Operator) -> None:
-    """By pull and by verify."""
-    pulled, verified = operator("models", "pull", "nope"), operator("admin", "models", "verify", "nope")
-
-    assert told(pulled) == told(verified)
-    assert "no weight named nope; it has e5-small-q4" in told(pulled)
 
 
 def test_doctor_finds_nothing_on_a_sound_machine(operator: Operator) -> None:

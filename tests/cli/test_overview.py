@@ -15,22 +15,17 @@ import pytest
 
 import tenuto
 from servers.command_lines import fault_of
-from servers.messages import constants_of, names, reports_of, texts_of
+from servers.messages import constants_of, names, texts_of
 from servers.service import TENUTO
 from tenuto import command as cli
 from tenuto.command import all_commands
-from tenuto.features.audit import audit, deep
-from tenuto.features.audit.audit import CHECKS
 from tenuto.features.help import examples as operator_examples
 from tenuto.features.help.zh import WORDS
-from tenuto_client.commands import Command, Tree, examples, fill, paths, words
+from tenuto_client.commands import Command, Tree, examples, fill, paths
 from tenuto_client.commands.parser import Parser
 from tenuto_client.commands.zh import WORDS as WORDS_OF_CALLERS
 
 HAN = re.compile("[\u4e00-\u9fff]")
-ENGLISH = re.compile("[a-z]{2,} [a-z]{2,}")
-FINDING = re.compile(r"(the (bytes|row|database's own check) |no row |restore its bytes|stop the service)")
-"""How the texts of findings begin that are written where they are made."""
 
 
 @pytest.mark.parametrize(("language", "is_chinese"), [("zh_CN.UTF-8", True), ("C.UTF-8", False)])
@@ -114,56 +109,6 @@ def test_every_text_of_these_commands_has_its_chinese() -> None:
     assert not [text for text, chinese in WORDS.items() if names(text) != names(chinese)]
 
 
-REPORTING = {
-    **dict.fromkeys(("say", "tell", "report", "OperatorError"), (0,)),
-    "_good": (0, 1),
-    "_bad": (0, 1, 2),
-    "CheckResult": (1,),
-}
-"""What these commands print with, and which of its arguments are texts."""
-SAME = re.compile(r"(tenuto |chmod |pip |docs/|nomen[,: ]+nomen|nomen$).*")
-"""A command, a file, or nothing but what is filled in."""
-
-
-def test_every_report_of_these_commands_has_its_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results, checks of the doctor, refusals: with all that is filled in, and headings of tables."""
-    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    words.is_chinese.cache_clear()
-    words.add("tenuto.features.help.zh")
-    found = {
-        text
-        for file in files_of_commands()
-        for text in reports_of(file, REPORTING)
-        if not SAME.fullmatch(text)
-    }
-    chinese = {text: words.translated(text) for text in found}
-    headings = ("id", "account", "name", "models", "expires", "last used", "attempts", "lane", "runs here")
-    heads = [words.t(heading) for heading in headings]
-    words.is_chinese.cache_clear()
-
-    assert 60 < len(found)
-    assert [] == [text for text in found if not HAN.search(chinese[text])]
-    assert [] == [text for text in found if text.count("nomen") != chinese[text].count("nomen")]
-    assert [] == [head for head in heads if not HAN.search(head)]
-
-
-def test_every_finding_of_the_audit_has_its_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong and what to do about it, of every check of rows, of bytes and of the database itself."""
-    texts = {text for check in CHECKS for text in (check.what, check.remedy.replace("SUBJECT", "nomen"))}
-    for module in (audit, deep):
-        constants = {text.replace("SUBJECT", "nomen") for text in constants_of(Path(module.__file__ or ""))}
-        texts |= {text for text in constants if FINDING.match(text)}
-    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    words.is_chinese.cache_clear()
-    words.add("tenuto.features.help.zh")
-    chinese = {text: words.translated(text) for text in texts}
-    words.is_chinese.cache_clear()
-
-    assert 60 < len(texts)
-    assert [] == [text for text in texts if ENGLISH.search(re.sub("`[^`]*`", "", chinese[text]))]
-    assert [] == [text for text in texts if text.count("nomen") != chinese[text].count("nomen")]
-
-
 def nodes(tree: Tree) -> Iterator[Command]:
     """Every command of a tree."""
     for command in tree.values():
@@ -227,13 +172,6 @@ def test_every_command_has_examples_that_parse() -> None:
     assert {None} == set(faults.values()), {line: fault for line, fault in faults.items() if fault}
     assert [] == lacking
     assert done.stdout.endswith("  tenuto jobs list --state running\n")
-
-
-def test_no_two_commands_share_a_name_unless_they_share_a_noun() -> None:
-    """`models` and `voices` stand in both halves for the same thing; nothing else does."""
-    callers = {path.split()[0] for path in paths(all_commands())} - {"admin"}
-
-    assert {"models", "voices"} == callers & set(all_commands()["admin"].below)
 
 
 @pytest.mark.parametrize(

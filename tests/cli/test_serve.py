@@ -110,7 +110,7 @@ def test_a_stop_right_after_the_start_lets_the_libraries_load(
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "lameenc.py").write_text(
-        "import sys, time\nprint('loading', flush=True)\ntime.sleep(3)\nprint('loaded', file=sys.stderr)"
+        "import sys, time\nprint('loading', flush=True)\ntime.sleep(1)\nprint('loaded', file=sys.stderr)"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(slow), os.environ.get("PYTHONPATH")])))
     process = start("serve", "--port", "0", "--engines", "fake")
@@ -124,8 +124,7 @@ def test_a_stop_right_after_the_start_lets_the_libraries_load(
     assert "loaded\n" in (operator.folder.parent / "serve.log").read_text()
 
 
-@pytest.mark.parametrize("is_full", [True, False])
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize(("processes", "is_full"), [("1", True), ("2", False)])
 def test_a_service_runs_although_nothing_can_be_printed(
     operator: Operator, tmp_path: Path, processes: str, is_full: bool
 ) -> None:
@@ -151,20 +150,14 @@ def test_a_service_runs_although_nothing_can_be_printed(
     assert (200, 0) == (answer.status_code, code)
 
 
-def test_a_second_serve_on_one_folder_and_a_port_that_is_taken_are_refused(
-    operator: Operator, start: Start, tmp_path: Path
-) -> None:
+def test_a_second_serve_on_one_folder_is_refused(operator: Operator, start: Start) -> None:
     """Told which process holds the folder; exit code 1, the first goes on."""
     first = start("serve", "--port", "0", "--engines", "fake")
     url = address(lines(first, 1)[0])
-    port = url.rpartition(":")[2]
     folder = operator("serve", "--port", "0", engines="fake")
-    taken = operator("serve", "--port", port, "--data", str(tmp_path / "other"), engines="fake")
 
     assert f"is in use by another `tenuto serve` (pid {first.pid}" in told(folder)
-    assert taken.stderr.splitlines()[-1].startswith(f"tenuto: cannot listen on 127.0.0.1:{port}: ")
-    assert "" == taken.stdout
-    assert (1, 1) == (folder.returncode, taken.returncode)
+    assert 1 == folder.returncode
     assert 200 == httpx2.get(f"{url}/livez").status_code
 
 
@@ -272,7 +265,7 @@ def submit(client: httpx2.Client, model: str) -> httpx2.Response:
     return client.post("/v1/jobs", json={"model": model, "parameters": {"text": "Word."}}, headers=head)
 
 
-@pytest.mark.parametrize(("free", "warned"), [(1 << 30, False), ((1 << 30) - 1, True), (0, True)])
+@pytest.mark.parametrize(("free", "warned"), [(1 << 30, False), ((1 << 30) - 1, True)])
 def test_a_service_on_a_nearly_full_disk_says_so_first(
     free: int, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

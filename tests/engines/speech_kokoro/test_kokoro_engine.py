@@ -177,9 +177,7 @@ def test_markup_is_read_as_text_with_a_warning() -> None:
     assert [] == spoken("<行|HANG2>，3<5。").metadata["warnings"]
 
 
-@pytest.mark.parametrize(
-    "text", ["😀", "……", "，。！", "<>", "Привет", "สวัสดี 안녕", "っ", "ー", "\u200d\u200f"]
-)
+@pytest.mark.parametrize("text", ["😀", "……", "<>", "Привет", "っ", "\u200d\u200f"])
 def test_nothing_to_speak_is_an_error(text: str) -> None:
     """A text without a sound is the caller's mistake."""
     with pytest.raises(EngineError) as raised:

@@ -48,7 +48,6 @@ def test_a_new_account_begins_with_what_the_settings_say(operator: Operator) -> 
 
 
 def test_an_account_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
-    """Exit code 1, one line on stderr that says what would be right."""
     operator("admin", "accounts", "create", "me", "--credit", "0")
     cases = {
         ("create", "me"): "there is an account named 'me' already",
@@ -87,7 +86,6 @@ def test_a_key_is_shown_once_and_stdout_holds_nothing_else(operator: Operator) -
 
 
 def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> None:
-    """Exit code 1, one line on stderr that says what would be right."""
     operator("admin", "accounts", "create", "me")
     cases = {
         ("create", "--account", "nobody"): "there is no account 'nobody'",

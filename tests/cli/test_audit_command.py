@@ -17,7 +17,6 @@ pytestmark = pytest.mark.variant("database", only="postgresql")
 
 
 def test_the_audit_of_a_sound_service_finds_nothing(paid_service: RunningService) -> None:
-    """Also while jobs run: exit code 0."""
     paid_service.key = paid_service.make_key("audited", credit="1")
     job_ids = [paid_service.submit("Word.") for _ in range(5)]
     during = paid_service.command("admin", "audit")
@@ -83,7 +82,6 @@ def test_the_deep_audit_finds_the_file_that_was_changed(paid_service: RunningSer
 
 
 def test_the_audit_makes_nothing(operator: Operator) -> None:
-    """A folder without a database is a slip, not a sound service."""
     missing = operator("admin", "audit")
 
     assert f"there is no Tenuto data in {operator.folder}; name its folder with --data" in told(missing)

@@ -237,7 +237,6 @@ def test_an_update_that_does_not_pass_changes_nothing(
 def test_a_model_in_service_stays_there_when_it_is_added_again_and_fails(
     add: Callable[..., int], adding: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With another Python, in which its engine does not run."""
     add()
     before = table_of(adding)
     monkeypatch.setattr(command, "self_test", ends(command.SelfTestFailed("it gave no text")))
@@ -269,7 +268,6 @@ def test_without_a_terminal_nothing_is_downloaded_unasked(adding: Operator, hub:
 
 
 def test_too_small_a_disk_is_reported_before_anything_is_downloaded(adding: Operator, hub: Hub) -> None:
-    """By the sizes that the hub lists, and before the question."""
     hub.repositories[ADDITION.repository[0].repository].listed_bytes = 1 << 40
     done = adding("admin", "models", "add", NAME)
 
@@ -279,7 +277,6 @@ def test_too_small_a_disk_is_reported_before_anything_is_downloaded(adding: Oper
 
 
 def test_without_a_network_the_remedies_are_named(adding: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line; nothing is kept that the next try would trip over."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     done = adding("admin", "models", "add", NAME, "--yes")
     monkeypatch.setenv("HF_ENDPOINT", "nowhere")
@@ -292,7 +289,6 @@ def test_without_a_network_the_remedies_are_named(adding: Operator, monkeypatch:
 
 
 def test_two_at_once_download_once(adding: Operator, hub: Hub) -> None:
-    """The second waits for the first, and then finds what it left."""
     hub.stalls = True
     first = begin(adding)
     assert hub.stalled.wait(TIMEOUT_S)
@@ -305,7 +301,6 @@ def test_two_at_once_download_once(adding: Operator, hub: Hub) -> None:
 
 
 def test_an_engine_that_is_not_installed_is_named_with_what_installs_it() -> None:
-    """Before anything else is done."""
     from tenuto.features.models.addition_commands import _engine
 
     with pytest.raises(OperatorError, match=r"the engine nope.* is not installed: pip install"):

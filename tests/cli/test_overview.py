@@ -202,7 +202,6 @@ def test_a_command_runs_in_a_process_that_has_loaded_all_modules(capsys: pytest.
 
 
 def test_our_own_bug_is_not_reported_as_the_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exception is raised, so it prints its traceback."""
 
     def fail(*_: object) -> int:
         raise ImportError("No module named 'nomen'")

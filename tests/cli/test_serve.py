@@ -206,7 +206,6 @@ def test_api_and_worker_run_a_job_together(
 def test_a_service_whose_only_model_is_a_chat_is_ready(
     operator: Operator, start: Start, tmp_path: Path
 ) -> None:
-    """Its worker has registered, although it can run no model."""
     fakes = [entry.model for entry in entries(fake=True) if entry.kind != "chat"]
     file = tmp_path / "tenuto.toml"
     file.write_text("\n".join(f'[models."{name}"]\nenabled = false' for name in fakes))
@@ -218,7 +217,6 @@ def test_a_service_whose_only_model_is_a_chat_is_ready(
 
 
 def test_a_worker_refuses_a_model_that_is_not_offered(operator: Operator) -> None:
-    """An unknown one, and a fake one where the engines are real."""
     unknown, fake = operator("worker", "--models", "nope"), operator("worker", "--models", "fake/speech")
 
     assert told(unknown).startswith("there is no model nope; there are ")

@@ -95,7 +95,6 @@ def test_only_what_is_asked_for_goes_and_only_what_is_ours(home: Path, data: Pat
 
 
 def test_a_folder_that_is_not_ours_is_left_alone(home: Path, tmp_path: Path) -> None:
-    """Even if it has names in it that a data folder has."""
     other = tmp_path / "other"
     (other / "blobs").mkdir(parents=True)
     (other / "blobs" / "mine").write_text("x")

@@ -29,7 +29,6 @@ def test_built_in_voices_are_there_from_the_start(operator: Operator) -> None:
 
 
 def test_a_damaged_voice_breaks_no_list(operator: Operator, database_url: str) -> None:
-    """It is listed as damaged, between all the others."""
     operator.settings.update(database=database_url)
     whole = operator.json("admin", "voices", "list")
     damage = {whole[2]["id"]: '["zh"', whole[3]["id"]: '{"zh": 1}'}

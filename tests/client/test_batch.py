@@ -178,7 +178,6 @@ def fault(caller: Caller, folder: Path) -> str:
 def test_a_file_that_was_removed_is_fetched_and_a_line_that_was_changed_is_new(
     service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
-    """No file is made twice, and none is that of an earlier text."""
     with Tenuto(caller.key, service.url) as client:
         first = client.batch([SPOKEN, {**SPOKEN, "id": "b"}], tmp_path)
         sound = (tmp_path / "a.wav").read_bytes()
@@ -483,7 +482,6 @@ def test_the_oldest_job_is_read_most_often(clock: VirtualClock, tmp_path: Path) 
     ],
 )
 def test_a_file_that_is_no_batch_is_refused_whole(name: str, text: bytes, error: str, tmp_path: Path) -> None:
-    """Before anything is sent, with what would be right."""
     (tmp_path / name).write_bytes(text)
 
     with pytest.raises(InvalidSetting, match=error):
@@ -508,7 +506,6 @@ def test_a_file_that_is_no_batch_is_refused_whole(name: str, text: bytes, error:
     ],
 )
 def test_a_bad_line_carries_its_error(line: str, error: str, tmp_path: Path) -> None:
-    """The others are read."""
     (tmp_path / "x.jsonl").write_text(f'{{"id": "good", "text": "x"}}\n{line}\n', "utf-8")
     good, bad = read_lines(tmp_path / "x.jsonl")
 

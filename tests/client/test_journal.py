@@ -303,7 +303,6 @@ def test_a_program_that_runs_for_months_forgets_old_jobs_every_day(
 
 
 def test_what_a_script_saw_end_is_forgotten(tmp_path: Path) -> None:
-    """The journal holds what a crash could lose, no more."""
     ended = Reply(200, {"id": JOB, "state": "failed", "artifacts": []})
     with (
         ScriptedService([accepted(), ended]) as service,

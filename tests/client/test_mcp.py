@@ -477,7 +477,6 @@ def test_an_assistant_cannot_hide_or_disguise_a_file(name: str, tmp_path: Path) 
 def test_what_prevents_the_start_is_one_line(
     run: Run, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], code: int, text: str
 ) -> None:
-    """No folder, no key, no package: an exit code and what to do."""
     if "pip" in text:
         monkeypatch.setitem(sys.modules, "tenuto_mcp.stdio", None)
     ended, out, err = run(*line, key="")

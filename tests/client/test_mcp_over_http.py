@@ -255,7 +255,6 @@ def test_only_a_key_and_a_post_are_let_in(service: RunningService, caller: Calle
 def test_pages_of_other_origins_are_refused(
     service: RunningService, caller: Caller, origin: str | None, status: int
 ) -> None:
-    """Those that a setting names may call, and read the answer."""
     headers = {} if origin is None else {"Origin": origin.format(port=service.port)}
     answer = post(caller, INITIALIZE, **headers)
 
@@ -294,7 +293,6 @@ NOT_THE_PROTOCOL = [
 def test_what_is_not_the_protocol_is_the_clients_error(
     service: RunningService, caller: Caller, version: str
 ) -> None:
-    """Never a 500, and nothing is stored."""
     for body in NOT_THE_PROTOCOL:
         answer = post(caller, body, **({"Mcp-Protocol-Version": version} if version else {}))
 
@@ -366,7 +364,6 @@ def test_what_is_named_of_many_faults_is_short(service: RunningService, caller: 
 
 
 def test_the_largest_recording_is_read(service: RunningService, caller: Caller) -> None:
-    """4 MiB before base64."""
     wav = in_form(recording(2), "WAV")
     padded = wav + bytes(MAX_RECORDING_BYTES - len(wav))
     calls = [("transcribe", {"recording": base64.b64encode(padded).decode(), "lang": "en"})]

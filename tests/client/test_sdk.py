@@ -1,6 +1,5 @@
 """Both clients against the service as it is: every resource, and what goes wrong."""
 
-import asyncio
 import subprocess
 import sys
 import wave
@@ -19,7 +18,6 @@ from servers.messages import names, texts_of
 from servers.scripted import LOST, Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import (
-    AsyncTenuto,
     AudioError,
     AuthenticationFailed,
     ChatInterrupted,
@@ -122,28 +120,6 @@ def test_jobs_are_listed_found_cancelled_and_erased(service: RunningService, cal
     assert [first.id] == only == older
 
 
-def test_asyncio_does_all_of_it_at_once(service: RunningService, caller: Caller, tmp_path: Path) -> None:
-    """Four kinds of work beside each other on one event loop."""
-
-    async def work() -> tuple[Any, ...]:
-        async with AsyncTenuto(caller.key, service.url) as client:
-            speech, image, heard = await asyncio.gather(
-                client.speech.create("Hold.", lang="en"),
-                client.images.create("x", width=256, height=256),
-                client.recognition.create(sound()),
-            )
-            chunks = await client.chat.completions.create([{"role": "user", "content": "a b"}], stream=True)
-            text = "".join([chunk.content async for chunk in chunks])
-            await speech.download(tmp_path / "x.wav")
-            whole = await client.chat.completions.create([{"role": "user", "content": "a b"}])
-            return text, whole.content, await heard.json(), (await image.wait()).state
-
-    text, whole, heard, state = asyncio.run(work())
-
-    assert text == whole and "succeeded" == state and 1 == heard["schema_version"]
-    assert b"RIFF" == (tmp_path / "x.wav").read_bytes()[:4]
-
-
 @pytest.mark.parametrize("journal", [True, False])
 def test_a_recording_under_the_same_key_is_the_same_job(
     service: RunningService, caller: Caller, tmp_path: Path, journal: bool
@@ -241,7 +217,6 @@ def test_any_audio_becomes_16_khz_mono_flac(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", {"data": 5}, {"data": [{"name": "x"}]}, b"[" * 9])
 def test_another_program_at_the_address_is_told(body: Any) -> None:
-    """Whatever answers, it is one error of ours."""
     with (
         ScriptedService([Reply(200, body)]) as service,
         Tenuto("tn_x", service.url) as client,
@@ -254,7 +229,6 @@ def test_another_program_at_the_address_is_told(body: Any) -> None:
     "event", ["5", '{"choices": [5]}', '{"usage": {"total_tokens": 1}}', '{"choices": 5}']
 )
 def test_a_malformed_event_of_a_chat_is_one_error(event: str) -> None:
-    """Whatever the event contains, the caller gets UnexpectedAnswer."""
     reply = Reply(200, f"data: {event}\n\n".encode(), {"Content-Type": "text/event-stream"})
     with (
         ScriptedService([reply]) as service,

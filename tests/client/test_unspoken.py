@@ -30,14 +30,12 @@ LINE = ("say", "--model", "m", "-o", "x.wav")
 
 @pytest.mark.parametrize(("text", "left_out", "is_silent"), CASES)
 def test_what_nobody_can_read_is_known_beforehand(text: str, left_out: str, is_silent: bool) -> None:
-    """The cases that the studio's own test has, too."""
     found = unspoken(text)
 
     assert (left_out, is_silent) == (found.left_out, found.is_silent)
 
 
 def test_the_studio_and_the_client_have_one_table() -> None:
-    """Both are written by scripts/unspoken_table.py."""
     client, studio = (path.read_bytes() for path in unspoken_table.TABLES)
 
     assert client == studio
@@ -106,7 +104,6 @@ def test_the_command_line_names_what_is_left_out(run: Run) -> None:
 def test_a_person_is_asked_before_a_text_without_any_sound_is_sent(
     reply: bytes, code: int, asked: int, tmp_path: Path
 ) -> None:
-    """At a terminal; anything but yes submits nothing."""
     replies = [accepted(Retry_After="1"), succeeded(), content()]
     with ScriptedService(replies) as service:
         own = {"TENUTO_BASE_URL": service.url, "TENUTO_API_KEY": "tn_x", "TERM": "dumb"}

@@ -146,7 +146,6 @@ def test_a_home_of_no_user_is_a_name_like_any_other(
 def test_stdin_that_is_not_utf8_is_refused_in_one_line(
     run: Run, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
 ) -> None:
-    """Text in GBK, as a Windows program pipes it: nothing is sent."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("你好".encode("gbk")), "utf-8"))
     ended = run(*line, "-q", url="http://127.0.0.1:1")
 
@@ -571,7 +570,6 @@ def test_webhooks_at_a_terminal(run: Run, service: RunningService, caller: Calle
 
 @pytest.mark.usefixtures("patient")
 def test_nothing_is_completed_and_said_where_nothing_answers(run: Run, tmp_path: Path) -> None:
-    """No service, no login, no data folder; none is made."""
     at = {
         "url": "http://127.0.0.1:1",
         "TENUTO_DATA": str(tmp_path / "none"),

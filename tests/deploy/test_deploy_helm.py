@@ -89,7 +89,6 @@ def test_values_reach_the_objects() -> None:
 
 
 def test_parts_that_are_off_make_no_objects() -> None:
-    """KEDA, migration, weights, network."""
     off = {"migrate": {"enabled": False}, "weights": {"pull": False}, "network": {"enabled": False}}
     kinds = {one["kind"] for one in rendered(off)}
 
@@ -105,7 +104,6 @@ def test_parts_that_are_off_make_no_objects() -> None:
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(values: dict[str, Any], named: str) -> None:
-    """A mistyped name would be ignored in silence otherwise."""
     import helm_python
 
     with helm_python.Chart.load(str(CHART)) as chart, pytest.raises(helm_python.HelmError) as refused:

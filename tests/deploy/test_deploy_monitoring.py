@@ -62,7 +62,6 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[set[str]]:
 
 
 def test_every_expression_is_promql() -> None:
-    """As Prometheus reads it."""
     for name, expression in EXPRESSIONS.items():
         assert promql_parser.parse(expression) is not None, name
 

@@ -172,16 +172,6 @@ def test_a_machine_without_the_engines_python_knows_the_model_all_the_same(
     assert "tenuto_morse" not in sys.modules
 
 
-def test_a_speech_job_is_spoken_by_another_server(served: Served) -> None:
-    """Under that server's name of the model, with the key that a variable holds."""
-    operation = served.job("there/voice", {"text": "Hold the note.", "lang": "en"})
-    asked = served.upstream.asked[-1]
-
-    assert 840 == read_pcm16_wav(served.content(operation)).duration_ms
-    assert ("tts-1", f"Bearer {KEY}") == (asked.body["model"], asked.key)
-    assert "there/voice" == operation["artifacts"][0]["metadata"]["model_id"]
-
-
 def test_an_image_job_that_charges_is_drawn_once_and_charged(served: Served) -> None:
     """With the key in a file; the run's id goes along as idempotency key; 0.05 CNY (R146)."""
     before = len(served.upstream.asked)

@@ -96,7 +96,6 @@ def test_segments_joined_are_the_whole(speech: ChildHost) -> None:
 def test_directives_make_it_misbehave(
     speech: ChildHost, directive: str, error: type[HostError], then_alive: bool
 ) -> None:
-    """Each fault is a real one, and goes on as the host promises."""
     with pytest.raises(error) as caught:
         speak(speech, f"[fake:{directive}] hello", deadline_s=0.5)
 

@@ -116,17 +116,6 @@ def test_two_models_of_others_recognise_together(served: Served) -> None:
     assert [] == shown["warnings"]
 
 
-def test_what_stops_early_is_heard_once_more(served: Served) -> None:
-    """The model forgets the second speaker; asked again it doesn't, and nobody is bothered."""
-    served.answers("first", WHOLE.split("[7.5]", maxsplit=1)[0], WHOLE)
-    shown = served.recognised(FIRST)
-    calls = [json.loads(line) for line in (served.folder / "first" / "calls.jsonl").read_text().splitlines()]
-
-    assert ["Good morning everybody and welcome", "Thank you for the invitation"] == texts(shown)
-    assert [] == shown["warnings"]
-    assert [False, True] == [call["do_sample"] for call in calls][-2:]
-
-
 def test_what_stays_doubtful_is_a_warning(served: Served) -> None:
     """The better of two bad transcripts, and why it is not to be trusted; the job succeeds and is charged."""
     early = WHOLE.split("[7.5]", maxsplit=1)[0]

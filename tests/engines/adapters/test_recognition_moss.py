@@ -48,7 +48,6 @@ def test_the_question_is_in_the_language_that_suits(adapt: Adapt, probed: str, i
 
 
 def test_an_operator_may_fix_the_question(adapt: Adapt) -> None:
-    """Then nothing is heard twice."""
     model = adapt(NAME, [SPOKEN], question="en")
     model.heard(SOUND)
 
@@ -93,7 +92,6 @@ def test_a_text_without_times_is_a_failure(adapt: Adapt) -> None:
 
 
 def test_a_part_that_is_heard_again_is_heard_otherwise(adapt: Adapt) -> None:
-    """Greedy, it would stop at the same place."""
     model = adapt(NAME, [SPOKEN], question="en")
     model.heard(SOUND, again=True)
 

@@ -135,7 +135,6 @@ def test_nothing_drawn_is_the_same_every_time(adapt: Adapt, reference: Path, nam
 
 
 def test_a_long_recording_is_cut_and_that_is_said(adapt: Adapt, reference: Path) -> None:
-    """The package hears 15 seconds and says nothing of it."""
     model = adapt("indextts-2.5", reference=str(reference))
     long = model.run(PARAMETERS, {"voice": voice(300, 15.5)}).metadata["warnings"]
 

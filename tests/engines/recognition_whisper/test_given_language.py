@@ -101,7 +101,6 @@ def test_the_language_that_is_told_is_the_one_that_is_written() -> None:
 
 
 def test_segments_are_what_stands_between_two_times() -> None:
-    """A fiftieth of a second each; the last segment may have no end."""
     vocabulary = Vocabulary(CACHE / "whisper-base" / "tokenizer.json")
     start = vocabulary.prompt("en")[-1] + 1
     tokens = [start, *SIMPLIFIED, start + 100, start + 125, *SIMPLIFIED]

@@ -101,7 +101,6 @@ def test_the_language_is_found_by_the_engine_itself(lang: str, text: str, limit:
 
 @pytest.mark.parametrize("sound", [silence(5), music(8, seed=3), noise(5)], ids=["silence", "music", "noise"])
 def test_no_words_are_made_up_where_nobody_speaks(sound: Any) -> None:
-    """Whisper by itself writes thanks for watching there."""
     value = recognised(sound)
 
     assert "" == said(value)
@@ -111,7 +110,6 @@ def test_no_words_are_made_up_where_nobody_speaks(sound: Any) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 8000])
 def test_a_part_shorter_than_a_word_is_recognised_as_nothing(count: int) -> None:
-    """No sound, one sample, less than a frame, half a second."""
     value = recognised(silence(count / 16_000)[:count])
 
     assert "" == said(value)
@@ -126,7 +124,6 @@ def test_the_same_sound_gives_the_same_answer() -> None:
 
 
 def test_a_run_says_how_far_it_is_and_can_be_cancelled_between_windows() -> None:
-    """Progress in seconds of the audio; a cancel is noticed."""
     made, _, told = meeting()
 
     assert {"events", "encoding", "recognition", "speakers"} == {stage for stage, *_ in told.steps}
@@ -155,6 +152,5 @@ def test_progress_is_the_share_of_the_work_that_is_done() -> None:
 
 @pytest.mark.parametrize("content", [b"\0", bytes(2 * 16_000 * 901)], ids=["half a sample", "too long"])
 def test_what_is_no_part_is_refused(content: bytes) -> None:
-    """A worker's mistake ends the run, not the host."""
     with pytest.raises(EngineError):
         recogniser().run(QuietRun({"language": None}, content))

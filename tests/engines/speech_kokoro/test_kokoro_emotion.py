@@ -43,7 +43,6 @@ def test_nothing_asked_is_nothing_done() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=8, max_size=8), st.floats(0, 1), st.booleans())
 def test_no_shift_leaves_the_limits(vector: list[float], alpha: float, is_random: bool) -> None:
-    """Whatever is added up, drawn and scaled."""
     found = asked(emo_vector=vector, emo_alpha=alpha, use_random=is_random)
 
     assert found is None or bool((np.abs(found.shift) <= LIMITS).all())
@@ -136,7 +135,6 @@ def test_a_recordings_prosody_is_taken_over() -> None:
 
 @pytest.mark.parametrize("content", [audio.wav(b""), audio.wav(audio.silence(2000))])
 def test_a_recording_without_a_voice_moves_nothing(content: bytes) -> None:
-    """Silence is no emotion."""
     voice = {"voice_id": "v", "kind": "own", "profile": {}}
 
     assert asked({"emotion_voice": content}, emotion_voice=voice) is None

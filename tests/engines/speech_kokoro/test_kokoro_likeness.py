@@ -141,7 +141,6 @@ def test_the_form_of_the_file_is_no_part_of_the_voice(rate: int, channels: int, 
 
 
 def test_silence_is_nobodys_voice() -> None:
-    """The original voice speaks, and the result says why."""
     result = engine().run(VoicedRun(wav(np.zeros(24_000), 24_000)))
 
     assert spoken(None).content == result.content

@@ -41,7 +41,6 @@ def test_the_speed_gives_the_wished_length(durations: list[float], factor: float
 
 
 def test_without_a_factor_the_speed_is_untouched() -> None:
-    """Nobody who asks for nothing hears a difference."""
     assert 0.77 == speed_of(np.array([9, 1.4, 2.6, 9], np.float32), 0.77, 1.0)
 
 

@@ -141,7 +141,6 @@ def test_weights_whose_products_could_overflow_are_left_alone(rows: list[int], e
 
 
 def test_the_engine_computes_products() -> None:
-    """Whoever installs Kokoro has them."""
     (expected,) = computed(graph.part(MODEL, rewrite=products.fast), feed())
 
     assert np.array_equal(expected, Model(MODEL, ENGINE_THREADS).samples(feed()))

@@ -110,14 +110,12 @@ def test_letters_and_digits_of_unusual_form_are_read_as_usual_ones(written: str,
     ("lang", "minus"), [("zh", "负"), ("en", "minus"), ("ja", "マイナス"), ("es", "menos"), ("ar", "نَاقِص")]
 )
 def test_a_minus_is_said_with_and_without_normalisation(lang: str, minus: str, normalise: bool) -> None:
-    """-5℃ is never 5℃, and neither are -$5 and −5."""
     word = said(minus, lang)[:4].strip("ˈ")
     for text in ("-5℃", "-$5", "−5"):
         assert said(text, lang, normalise=normalise).replace("ˈ", "").startswith(word.replace("ˈ", "")[:3])
 
 
 def test_the_vowels_of_an_arabic_word_are_those_of_its_sentence() -> None:
-    """A school, madrasa, and not a woman who teaches, mudarrisa."""
     assert "almadɾasah" in said("يحب الأطفال اللعب في الحديقة بعد المدرسة.", "ar")
 
 

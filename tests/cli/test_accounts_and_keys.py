@@ -52,11 +52,9 @@ def test_an_account_command_that_cannot_be_done_changes_nothing(operator: Operat
     cases = {
         ("create", "me"): "there is an account named 'me' already",
         ("create", " me"): "1 to 80 printable characters",
-        ("create", "you", "--credit", "1.0000001"): "is not an amount in CNY",
         ("create", "you", "--credit", "-1"): "less than that available",
         ("credit", "nobody", "1"): "there is no account 'nobody'; `tenuto admin accounts list`",
         ("credit", "me", "1e3"): "is not an amount in CNY",
-        ("credit", "me", "0"): "changes nothing",
         ("credit", "me", "-0.01"): "less than that available",
     }
     done = {arguments: operator("admin", "accounts", *arguments) for arguments in cases}
@@ -91,10 +89,8 @@ def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> N
         ("create", "--account", "nobody"): "there is no account 'nobody'",
         ("create", "--account", "me", "--name", ""): "1 to 80 printable characters",
         ("create", "--account", "me", "--models", "fake/speech,no"): "there is no model no; there are",
-        ("create", "--account", "me", "--models", ""): "there is no model ''",
         ("create", "--account", "me", "--expires", "tomorrow"): "is not a length of time",
         ("rotate", "key_nope"): "there is no key 'key_nope' that could be rotated",
-        ("rotate", "key_nope", "--grace", "1w"): "is not a length of time",
         ("revoke", "key_nope"): "there is no key 'key_nope'; `tenuto admin keys list`",
     }
     done = {arguments: operator("admin", "keys", *arguments) for arguments in cases}

@@ -246,17 +246,6 @@ def test_a_model_in_service_stays_there_when_it_is_added_again_and_fails(
     assert before == table_of(adding)
 
 
-def test_wrong_bytes_are_refused_and_nothing_is_enabled(adding: Operator, hub: Hub) -> None:
-    """The hub lists a hash and sends something else of the same size."""
-    hub.sent_instead[FILE] = JUNK[::-1]
-    done = adding("admin", "models", "add", NAME, "--yes")
-
-    assert 1 == done.returncode
-    assert "has the SHA-256" in done.stderr
-    assert table_of(adding) is None
-    assert not (Path(adding.settings["cache"]) / NAME).exists()
-
-
 def test_without_a_terminal_nothing_is_downloaded_unasked(adding: Operator, hub: Hub) -> None:
     """Exit code 2, and what to add; licence, size, memory, repository and revision were shown."""
     done = adding("admin", "models", "add", NAME)
@@ -298,19 +287,6 @@ def test_two_at_once_download_once(adding: Operator, hub: Hub) -> None:
 
     assert (1, 1) == codes
     assert 1 == len([path for path, _ in hub.asked if path.startswith("/api/")])
-
-
-def test_an_engine_that_is_not_installed_is_named_with_what_installs_it() -> None:
-    from tenuto.features.models.addition_commands import _engine
-
-    with pytest.raises(OperatorError, match=r"the engine nope.* is not installed: pip install"):
-        _engine(msgspec_replace(engine="nope"), None)
-
-
-def msgspec_replace(**changes: Any) -> Any:
-    import msgspec
-
-    return msgspec.structs.replace(ADDITION, **changes)
 
 
 def test_the_operators_own_file_wins_key_by_key(tmp_path: Path) -> None:

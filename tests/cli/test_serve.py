@@ -56,7 +56,8 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(
 ) -> None:
     """Address, data folder, the link that sets the studio up, and the command that tries it.
 
-    With an account there is no hint any more; the link, a new one, is there until somebody has used one.
+    A second service on the folder is refused meanwhile. With an account there is no hint any more; the link,
+    a new one, is there until somebody has used one.
     """
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     first = start("serve", "--port", "0", "--engines", "fake", "--host", "127.0.0.1")
@@ -67,6 +68,8 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(
     asked = subprocess.run([command, *line], env=environment, capture_output=True, text=True)
     subprocess.run([command, "login", "--local"], env=environment, capture_output=True, check=True)
     listed = subprocess.run([command, "models", "--json"], env=environment, capture_output=True, check=True)
+    second = operator("serve", "--port", "0", engines="fake")
+    alive = httpx2.get(f"{url}/livez").status_code
     code = stop(first)
     again = start("serve", "--port", "0", "--engines", "fake")
     later = lines(again, 3)
@@ -76,6 +79,8 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(
     assert said[1].startswith("To set up the studio, open this link; ")
     assert re.fullmatch(rf"  {url}/setup#[\w-]{{43}}", said[2])
     assert ["say", "Hello"] == line
+    assert (1, 200) == (second.returncode, alive)
+    assert f"is in use by another `tenuto serve` (pid {first.pid}" in told(second)
     assert f"a service of yours runs at {url} → tenuto login --local\n" in asked.stderr
     assert said[1] == later[1]
     assert said[2].partition("#")[2] != later[2].partition("#")[2]
@@ -148,17 +153,6 @@ def test_a_service_runs_although_nothing_can_be_printed(
         code = process.wait(WAIT_S)
 
     assert (200, 0) == (answer.status_code, code)
-
-
-def test_a_second_serve_on_one_folder_is_refused(operator: Operator, start: Start) -> None:
-    """Told which process holds the folder; exit code 1, the first goes on."""
-    first = start("serve", "--port", "0", "--engines", "fake")
-    url = address(lines(first, 1)[0])
-    folder = operator("serve", "--port", "0", engines="fake")
-
-    assert f"is in use by another `tenuto serve` (pid {first.pid}" in told(folder)
-    assert 1 == folder.returncode
-    assert 200 == httpx2.get(f"{url}/livez").status_code
 
 
 def test_a_bad_address_is_refused_before_anything_is_made(operator: Operator) -> None:

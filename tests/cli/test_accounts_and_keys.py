@@ -1,8 +1,5 @@
 """`tenuto admin accounts` and `keys`: what they print, and what it means for the next request."""
 
-import uuid
-
-import httpx2
 import pytest
 
 from cli.conftest import Operator, rows
@@ -51,16 +48,13 @@ def test_a_new_account_begins_with_what_the_settings_say(operator: Operator) -> 
 
 
 def test_an_account_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
-    """Exit code 1, one line on stderr that says what would be right."""
     operator("admin", "accounts", "create", "me", "--credit", "0")
     cases = {
         ("create", "me"): "there is an account named 'me' already",
         ("create", " me"): "1 to 80 printable characters",
-        ("create", "you", "--credit", "1.0000001"): "is not an amount in CNY",
         ("create", "you", "--credit", "-1"): "less than that available",
         ("credit", "nobody", "1"): "there is no account 'nobody'; `tenuto admin accounts list`",
         ("credit", "me", "1e3"): "is not an amount in CNY",
-        ("credit", "me", "0"): "changes nothing",
         ("credit", "me", "-0.01"): "less than that available",
     }
     done = {arguments: operator("admin", "accounts", *arguments) for arguments in cases}
@@ -89,27 +83,14 @@ def test_a_key_is_shown_once_and_stdout_holds_nothing_else(operator: Operator) -
     assert ["all"] == [line["models"] for line in rows(table)]
 
 
-def test_keys_can_be_listed_for_one_account(operator: Operator) -> None:
-    """`keys list --account` leaves the others out; an account that is not there is an error."""
-    for name in ("me", "you"):
-        operator("admin", "accounts", "create", name)
-        operator("admin", "keys", "create", "--account", name)
-
-    assert ["you"] == [key["account"] for key in operator.json("admin", "keys", "list", "--account", "you")]
-    assert "there is no account 'him'" in told(operator("admin", "keys", "list", "--account", "him"))
-
-
 def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> None:
-    """Exit code 1, one line on stderr that says what would be right."""
     operator("admin", "accounts", "create", "me")
     cases = {
         ("create", "--account", "nobody"): "there is no account 'nobody'",
         ("create", "--account", "me", "--name", ""): "1 to 80 printable characters",
         ("create", "--account", "me", "--models", "fake/speech,no"): "there is no model no; there are",
-        ("create", "--account", "me", "--models", ""): "there is no model ''",
         ("create", "--account", "me", "--expires", "tomorrow"): "is not a length of time",
         ("rotate", "key_nope"): "there is no key 'key_nope' that could be rotated",
-        ("rotate", "key_nope", "--grace", "1w"): "is not a length of time",
         ("revoke", "key_nope"): "there is no key 'key_nope'; `tenuto admin keys list`",
     }
     done = {arguments: operator("admin", "keys", *arguments) for arguments in cases}
@@ -117,20 +98,6 @@ def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> N
     assert not [arguments for arguments, said in cases.items() if said not in told(done[arguments])]
     assert {1} == {each.returncode for each in done.values()}
     assert [] == operator.json("admin", "keys", "list")
-
-
-def test_a_restricted_key_sees_and_uses_its_models_only(paid_service: RunningService) -> None:
-    """`--models` holds for the list of models and for jobs."""
-    paid_service.command("admin", "accounts", "create", "restricted", "--credit", "1")
-    key = paid_service.command_json(
-        "admin", "keys", "create", "--account", "restricted", "--models", "fake/speech"
-    )["key"]
-
-    with paid_service.client(key) as client:
-        assert ["fake/speech"] == [model["id"] for model in client.get("/v1/models").json()["data"]]
-        assert 202 == submit(client, "fake/speech").status_code
-        refused = submit(client, "fake/metered-speech")
-    assert (403, "model_not_allowed") == (refused.status_code, refused.json()["error"]["code"])
 
 
 def test_revoking_rotating_and_expiring_hold_from_the_next_request_on(paid_service: RunningService) -> None:
@@ -151,12 +118,6 @@ def test_revoking_rotating_and_expiring_hold_from_the_next_request_on(paid_servi
     assert {made["id"]} == {graced["id"], last["id"]}
     assert 401 == status(paid_service, expired["key"])
     assert 1 == paid_service.command("admin", "keys", "rotate", made["id"], check=False).returncode
-
-
-def submit(client: httpx2.Client, model: str) -> httpx2.Response:
-    """A job of one word."""
-    head = {"Idempotency-Key": str(uuid.uuid4())}
-    return client.post("/v1/jobs", json={"model": model, "parameters": {"text": "Word."}}, headers=head)
 
 
 def status(service: RunningService, key: str) -> int:

@@ -94,22 +94,3 @@ def test_doctor_tells_what_an_added_model_lacks(operator: Operator, tmp_path: Pa
         "path is not there",
     ] == [line.split(": ")[1].partition(" → ")[0] for line in failing[:3]]
     assert "there is no key in the variable ITS_KEY" in failing[3]
-
-
-def test_added_models_are_listed_with_tenutos_own(operator: Operator, tmp_path: Path) -> None:
-    """With the revision that the table says; an account's key may be restricted to them."""
-    file = tmp_path / "tenuto.toml"
-    table = as_table(manifests.adapters()["openai-image"], None)
-    file.write_text(table + '\nrevision = "r7"\n')
-    listed = {
-        line["model"]: line for line in rows(operator("admin", "models", "list", "--config", str(file)))
-    }
-    operator("admin", "accounts", "create", "me", "--config", str(file))
-    key = operator(
-        "admin", "keys", "create", "--account", "me", "--models", "openai/gpt-image-1", "--config", str(file)
-    )
-
-    assert ("image", "r7", "none needed") == tuple(
-        listed["openai/gpt-image-1"][name] for name in ("kind", "revision", "weights")
-    )
-    assert 0 == key.returncode

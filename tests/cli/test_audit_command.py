@@ -12,13 +12,11 @@ from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database import Database
 from tenuto.db.database_opening import open_database
-from tenuto.db.migrations import pending
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
 
 def test_the_audit_of_a_sound_service_finds_nothing(paid_service: RunningService) -> None:
-    """Also while jobs run: exit code 0."""
     paid_service.key = paid_service.make_key("audited", credit="1")
     job_ids = [paid_service.submit("Word.") for _ in range(5)]
     during = paid_service.command("admin", "audit")
@@ -84,24 +82,10 @@ def test_the_deep_audit_finds_the_file_that_was_changed(paid_service: RunningSer
 
 
 def test_the_audit_makes_nothing(operator: Operator) -> None:
-    """A folder without a database is a slip, not a sound service."""
     missing = operator("admin", "audit")
 
     assert f"there is no Tenuto data in {operator.folder}; name its folder with --data" in told(missing)
     assert not operator.folder.exists()
-
-
-def test_an_older_database_is_not_changed_by_looking(operator: Operator, empty_database_url: str) -> None:
-    """Without its migrations the audit says so and applies none."""
-    open_database(empty_database_url).close()
-    operator.settings.update(database=empty_database_url)
-    done = operator("admin", "audit")
-    database = open_database(empty_database_url)
-    left = pending(database)
-    database.close()
-
-    assert "the database is empty; `tenuto admin migrate` brings it up to date" == told(done)
-    assert "0001_schema" in left
 
 
 def newest_blob(folder: Path) -> Path:

@@ -80,7 +80,6 @@ def test_a_damaged_record_is_named_and_replaced(operator: Operator, pair: Pair) 
 
 
 def test_a_sqlite_file_has_no_other_copy(operator: Operator) -> None:
-    """The command says so instead of pretending."""
     refused = operator("admin", "database", "accept")
 
     assert 1 == refused.returncode

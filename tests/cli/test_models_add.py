@@ -16,14 +16,13 @@ import pytest
 
 from cli.conftest import Operator, rows
 from servers import forking
-from servers.command_lines import told
 from servers.hub import Hub, Repository, commit_of
 from servers.service import RunningService
 from tenuto.command import run
 from tenuto.config import load
 from tenuto.errors import OperatorError, SettingsInvalid
 from tenuto.features.models import addition_commands as command
-from tenuto.features.models.additions import additions, named
+from tenuto.features.models.additions import additions
 from tenuto.features.models.cache import default_cache
 
 NAME = "qwen2.5-1.5b"
@@ -235,22 +234,9 @@ def test_an_update_that_does_not_pass_changes_nothing(
     assert ([], None) == (weights_left(adding), table_of(adding))
 
 
-def test_an_update_without_new_weights_downloads_nothing(
-    update: Callable[..., int], adding: Operator, hub: Hub
-) -> None:
-    """Another commit with the same files: they keep their name, and the revision is the new one."""
-    hub.repositories[ADDITION.repository[0].repository].large[FILE].write_bytes(JUNK)
-    downloads = len(hub.downloads())
-
-    assert 0 == update()
-    assert (commit_of("second")[:12], JUNK) == in_service(adding)
-    assert downloads == len(hub.downloads())
-
-
 def test_a_model_in_service_stays_there_when_it_is_added_again_and_fails(
     add: Callable[..., int], adding: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With another Python, in which its engine does not run."""
     add()
     before = table_of(adding)
     monkeypatch.setattr(command, "self_test", ends(command.SelfTestFailed("it gave no text")))
@@ -258,17 +244,6 @@ def test_a_model_in_service_stays_there_when_it_is_added_again_and_fails(
 
     assert 1 == add("--interpreter", str(tmp_path / "python"))
     assert before == table_of(adding)
-
-
-def test_wrong_bytes_are_refused_and_nothing_is_enabled(adding: Operator, hub: Hub) -> None:
-    """The hub lists a hash and sends something else of the same size."""
-    hub.sent_instead[FILE] = JUNK[::-1]
-    done = adding("admin", "models", "add", NAME, "--yes")
-
-    assert 1 == done.returncode
-    assert "has the SHA-256" in done.stderr
-    assert table_of(adding) is None
-    assert not (Path(adding.settings["cache"]) / NAME).exists()
 
 
 def test_without_a_terminal_nothing_is_downloaded_unasked(adding: Operator, hub: Hub) -> None:
@@ -282,7 +257,6 @@ def test_without_a_terminal_nothing_is_downloaded_unasked(adding: Operator, hub:
 
 
 def test_too_small_a_disk_is_reported_before_anything_is_downloaded(adding: Operator, hub: Hub) -> None:
-    """By the sizes that the hub lists, and before the question."""
     hub.repositories[ADDITION.repository[0].repository].listed_bytes = 1 << 40
     done = adding("admin", "models", "add", NAME)
 
@@ -292,7 +266,6 @@ def test_too_small_a_disk_is_reported_before_anything_is_downloaded(adding: Oper
 
 
 def test_without_a_network_the_remedies_are_named(adding: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line; nothing is kept that the next try would trip over."""
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     done = adding("admin", "models", "add", NAME, "--yes")
     monkeypatch.setenv("HF_ENDPOINT", "nowhere")
@@ -305,7 +278,6 @@ def test_without_a_network_the_remedies_are_named(adding: Operator, monkeypatch:
 
 
 def test_two_at_once_download_once(adding: Operator, hub: Hub) -> None:
-    """The second waits for the first, and then finds what it left."""
     hub.stalls = True
     first = begin(adding)
     assert hub.stalled.wait(TIMEOUT_S)
@@ -315,45 +287,6 @@ def test_two_at_once_download_once(adding: Operator, hub: Hub) -> None:
 
     assert (1, 1) == codes
     assert 1 == len([path for path, _ in hub.asked if path.startswith("/api/")])
-
-
-def test_an_unknown_name_is_answered_with_the_nearest(adding: Operator) -> None:
-    """Of names in commands and of public names."""
-    unknown = adding("admin", "models", "add", "qwen2.5-1b", "--yes")
-    absent = adding("admin", "models", "remove", NAME, "--yes")
-
-    assert 1 == unknown.returncode
-    assert f"there is no model qwen2.5-1b to add; did you mean {NAME}" in told(unknown)
-    assert f"{NAME} is not added" in told(absent)
-    assert ADDITION == named(ADDITION.model)
-    with pytest.raises(OperatorError, match="did you mean"):
-        named("Qwen/Qwen2.5-7B")
-
-
-def test_an_engine_that_is_not_installed_is_named_with_what_installs_it() -> None:
-    """Before anything else is done."""
-    from tenuto.features.models.addition_commands import _engine
-
-    with pytest.raises(OperatorError, match=r"the engine nope.* is not installed: pip install"):
-        _engine(msgspec_replace(engine="nope"), None)
-
-
-def msgspec_replace(**changes: Any) -> Any:
-    import msgspec
-
-    return msgspec.structs.replace(ADDITION, **changes)
-
-
-def test_a_relative_interpreter_is_stored_as_an_absolute_path(
-    add: Callable[..., int], adding: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The service may be started from any folder; a link stays one, as it is what names the environment."""
-    (tmp_path / "env").mkdir()
-    (tmp_path / "env" / "python").symlink_to(sys.executable)
-    monkeypatch.chdir(tmp_path)
-
-    assert 0 == add("--interpreter", "env/python")
-    assert f"{tmp_path}/env/python" == table_of(adding)["interpreter"]
 
 
 def test_the_operators_own_file_wins_key_by_key(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Operator, rows
-from servers.command_lines import told
 from servers.ffmpegs import ffmpeg
 from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import pending, shipped
@@ -60,7 +59,6 @@ def test_pull_and_verify_without_names_mean_what_the_real_engines_need(operator:
 
 
 def test_verify_names_every_wrong_file_and_fails(operator: Operator, tmp_path: Path) -> None:
-    """Missing and altered ones; the remedy is told on stderr."""
     cache = tmp_path / "cache"
     (cache / "text2tashkeel").mkdir(parents=True)
     (cache / "text2tashkeel" / "rawi_v2.vocab.json").write_text("altered")
@@ -73,16 +71,7 @@ def test_verify_names_every_wrong_file_and_fails(operator: Operator, tmp_path: P
     }
 
 
-def test_an_unknown_name_is_refused_with_those_there_are(operator: Operator) -> None:
-    """By pull and by verify."""
-    pulled, verified = operator("models", "pull", "nope"), operator("admin", "models", "verify", "nope")
-
-    assert told(pulled) == told(verified)
-    assert "no weight named nope; it has e5-small-q4" in told(pulled)
-
-
 def test_doctor_finds_nothing_on_a_sound_machine(operator: Operator) -> None:
-    """Exit code 0, every line is ok."""
     operator("admin", "accounts", "create", "me")
     done = operator("admin", "doctor", engines="fake")
 
@@ -117,7 +106,6 @@ def test_every_failing_line_of_doctor_ends_with_its_remedy(operator: Operator, t
 
 
 def test_doctor_continues_after_a_database_that_this_user_may_not_write(operator: Operator) -> None:
-    """That is one line of its own, and the other checks have theirs."""
     operator("admin", "accounts", "create", "me")
     turn = operator.folder / "tenuto.db.turn"
     turn.unlink()
@@ -154,7 +142,6 @@ def test_doctor_leaves_the_database_as_it_is(operator: Operator, empty_database_
 def test_doctor_tells_a_broken_interpreter_a_database_that_is_away_and_settings_that_are_wrong(
     operator: Operator, tmp_path: Path
 ) -> None:
-    """Each in a line of its own, with what to correct."""
     file = tmp_path / "tenuto.toml"
     file.write_text('[models."fake/speech"]\ninterpreter = "/nowhere/python"\n')
     broken = operator(

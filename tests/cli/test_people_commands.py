@@ -50,7 +50,6 @@ def test_links_stand_on_the_public_address(operator: Operator) -> None:
 
 
 def test_an_account_that_is_invited_begins_with_the_credit_that_is_set(operator: Operator) -> None:
-    """An account that was there before is given nothing."""
     operator("admin", "accounts", "create", "old")
     for name in ("old", "new"):
         operator("admin", "accounts", "invite", name, initial_credit="2.5")
@@ -62,7 +61,6 @@ def test_an_account_that_is_invited_begins_with_the_credit_that_is_set(operator:
 
 
 def test_a_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
-    """Exit code 1, one line on stderr that says why."""
     operator("admin", "accounts", "create", "out")
     operator("admin", "accounts", "suspend", "out")
     cases = {

@@ -68,31 +68,6 @@ def test_all_wrong_settings_are_named_at_once(operator: Operator, tmp_path: Path
     assert not operator.folder.exists()
 
 
-def test_a_wrong_command_line_exits_with_2(operator: Operator) -> None:
-    """Unknown commands and options, a missing or unreadable value: one line that points to the help."""
-    cases = {
-        ("sing",): 'unknown command "sing" (see tenuto -h)',
-        ("admin", "sing"): 'unknown command "admin sing" (see tenuto admin -h)',
-        ("admin", "accounts", "sing"): "unknown command \"sing\"; choose from 'create', ",
-        (
-            "admin",
-            "accounts",
-            "list",
-            "--loud",
-        ): "unknown argument: --loud (see tenuto admin accounts list -h)",
-        ("admin", "accounts", "create"): "missing argument: NAME (see",
-        ("admin", "keys", "create"): "missing argument: --account (see",
-        ("serve", "--port", "high"): "--port must be a whole number, not 'high' (see",
-        ("serve", "--engines", "tin"): "--engines cannot be 'tin'; choose from 'real', 'fake' (see",
-    }
-    done = {arguments: operator(*arguments) for arguments in cases}
-
-    assert {2} == {each.returncode for each in done.values()}
-    assert not [told(done[line]) for line, reason in cases.items() if reason not in told(done[line])]
-    assert not [told(each) for each in done.values() if "(see tenuto" not in told(each)]
-    assert not operator.folder.exists()
-
-
 def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp_path: Path) -> None:
     """No traceback for a folder that is a file, a database that is away or none, certificates that are none;
     of a password that is not escaped, which libpq takes for a port, nothing is repeated.
@@ -116,21 +91,3 @@ def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp
     assert "file is not a database" in told(none)
     assert "cannot be the data folder: File exists; choose another with --data" in told(file)
     assert {1} == {done.returncode for done in (away, slip, none, no_certificate, file)}
-
-
-def test_help_is_a_result(operator: Operator) -> None:
-    """On stdout with exit code 0, and every command of the contract is there."""
-    verbs = {
-        "": "say serve api worker admin",
-        "admin": "accounts keys models adapters voices doctor audit recover evidence backup restore migrate",
-        "admin accounts": "create list credit invite suspend unsuspend",
-        "admin keys": "create list rotate revoke",
-        "admin recover": "list complete requeue void",
-        "admin models": "list add remove pull verify",
-        "models": "pull",
-    }
-    shown = {group: operator(*group.split(), "-h") for group in verbs}
-
-    assert {0} == {done.returncode for done in shown.values()}
-    assert not [v for group in verbs for v in verbs[group].split() if f" {v} " not in shown[group].stdout]
-    assert "0.1.0\n" == operator("--version").stdout

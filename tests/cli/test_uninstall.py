@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import subprocess
 from pathlib import Path
 
@@ -10,7 +9,8 @@ import pytest
 
 from servers import forking
 from servers.command_lines import told
-from servers.service import TENUTO, RunningService
+from servers.service import RunningService
+from servers.terminals import at_a_terminal
 from tenuto.command.common import readable_size
 from tenuto.features.help.uninstall import of_root
 
@@ -95,7 +95,6 @@ def test_only_what_is_asked_for_goes_and_only_what_is_ours(home: Path, data: Pat
 
 
 def test_a_folder_that_is_not_ours_is_left_alone(home: Path, tmp_path: Path) -> None:
-    """Even if it has names in it that a data folder has."""
     other = tmp_path / "other"
     (other / "blobs").mkdir(parents=True)
     (other / "blobs" / "mine").write_text("x")
@@ -110,33 +109,12 @@ def test_it_asks_first(home: Path, data: Path) -> None:
     script = run("uninstall", "--data", str(data))
     answers = {}
     for answer in (b"\n", b"no\n", b"y\n"):
-        code, shown = on_a_terminal(answer, "uninstall", "--data", str(data))
+        code, shown = at_a_terminal(answer, "uninstall", "--data", str(data))
         answers[answer] = (code, (data / "tenuto.db").exists())
 
     assert 1 == script.returncode and "add --yes" in script.stderr
     assert {b"\n": (1, True), b"no\n": (1, True), b"y\n": (0, False)} == answers
     assert "tenuto admin backup DIR" in shown
-
-
-def on_a_terminal(answer: bytes, *words: str) -> tuple[int, str]:
-    """A command on a terminal, whose user answers once they are asked."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen([TENUTO, *words], stdin=theirs, stdout=theirs, stderr=theirs)
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            block = os.read(ours, 4096)
-        except OSError:
-            break  # Linux: EIO once the last holder of the other end is gone.
-        if not block:
-            break
-        shown += block
-        if answer and b"[y/N] " in shown:
-            os.write(ours, answer)
-            answer = b""
-    os.close(ours)
-    return process.wait(60), shown.decode()
 
 
 def test_it_is_refused_while_a_service_runs(home: Path, tmp_path: Path) -> None:

@@ -29,7 +29,6 @@ def test_built_in_voices_are_there_from_the_start(operator: Operator) -> None:
 
 
 def test_a_damaged_voice_breaks_no_list(operator: Operator, database_url: str) -> None:
-    """It is listed as damaged, between all the others."""
     operator.settings.update(database=database_url)
     whole = operator.json("admin", "voices", "list")
     damage = {whole[2]["id"]: '["zh"', whole[3]["id"]: '{"zh": 1}'}
@@ -72,8 +71,6 @@ def test_what_cannot_be_imported(operator: Operator, tmp_path: Path) -> None:
     operator("admin", "migrate")
     cases: list[tuple[bytes | None, list[str], str]] = [
         (b"no WAV", ["--name", "x"], "it is not RIFF WAVE"),
-        (pcm16_wav(bytes(2 * 8_000 - 2), 8_000, 1), ["--name", "x"], "from 1 to 15 s are allowed"),
-        (CONTENT, ["--name", ""], "from 1 to 80 are allowed"),
         (CONTENT, ["--name", "x", "--languages", "fr,zh"], "there is no language fr"),
         (bytes(12 * 1024 * 1024 + 1), ["--name", "x"], "which no recording needs"),
         (None, ["--name", "x"], "cannot be read: No such file"),

@@ -11,7 +11,6 @@ from client.conftest import ARTIFACT, JOB, SOUND, VirtualClock, accepted, conten
 from client.test_client_rules import client
 from client.test_verbs import Run, run
 from servers.scripted import Asked, Reply, ScriptedService
-from tenuto_client import NotFound
 
 __all__ = ["run"]
 
@@ -118,19 +117,6 @@ def test_a_download_that_is_not_there_is_asked_for_again(
 
     assert SOUND == path.read_bytes()
     assert [None, "bytes=100-", None, None] == ranges
-
-
-def test_a_download_that_stays_away_is_told_after_some_tries(clock: VirtualClock, tmp_path: Path) -> None:
-    """The tries are limited, and the place stays empty (R225)."""
-    replies = [accepted(Retry_After="1"), succeeded(), Reply(404, FAILURE)]
-    with (
-        ScriptedService(replies) as service,
-        client(service, clock) as tenuto,
-        pytest.raises(NotFound),
-    ):
-        tenuto.speech.create("x", model="m").download(tmp_path / "x.wav")
-
-    assert (6, []) == (len(service.asked) - 2, list(tmp_path.iterdir()))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Every block of code in docs/guide is run, page by page, as a reader would: in order, in one folder."""
 
-import argparse
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from client.test_sdk import sound
 from servers.callers import Caller
 from servers.receiver import Receiver
 from servers.service import TENUTO, RunningService
-from tenuto_client.commands import VERBS, parser_of, route
+from tenuto_client.commands import VERBS
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 PAGES = sorted(path.relative_to(GUIDE).as_posix() for path in GUIDE.glob("*/*.md"))
@@ -103,22 +102,3 @@ def test_both_languages_have_the_same_pages_blocks_and_verbs() -> None:
     assert english == chinese and shapes[::2] == shapes[1::2]
     assert {"sh", "python", "js", "yaml"} >= {language for shape in shapes for language in shape}
     assert not [verb for verb in VERBS if f"tenuto {verb}" not in commands]
-
-
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_every_option_of_the_commands_is_explained(language: str) -> None:
-    """The page names each long option that the help of a caller's command lists."""
-    page = (GUIDE / language / "commands.md").read_text("utf-8")
-    options: set[str] = set()
-    for words in VERBS:
-        path, command, _ = route([words], VERBS)
-        options.update(re.findall(r"--[a-z][a-z-]+", _all_help(parser_of(path, command))))
-
-    assert set() == {option for option in options if option not in page}
-
-
-def _all_help(parser: argparse.ArgumentParser) -> str:
-    """The help of a command and of those below it."""
-    groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    below = {id(each): each for group in groups for each in group.choices.values()}
-    return parser.format_help() + "".join(map(_all_help, below.values()))

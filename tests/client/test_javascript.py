@@ -133,27 +133,6 @@ def test_the_types_are_those_of_openapi_yaml_and_refuse_what_the_service_would()
 
 
 @pytest.mark.variant("package")
-def test_the_package_has_what_a_program_needs_and_nothing_else(tmp_path: Path) -> None:
-    """Modules with their types, the licence and the README; installed, both entries are imported from it."""
-    pack = ("npm", "pack", "--json", "--ignore-scripts", "--pack-destination", str(tmp_path))
-    packed = json.loads(run(*pack).stdout)[0]
-    archive = tmp_path / packed["filename"]
-    installed = run("npm", "install", "--offline", "--no-audit", "--no-fund", str(archive), folder=tmp_path)
-    program = "for (const name of ['tenuto', 'tenuto/node']) console.log((await import(name)).Tenuto.name)"
-    imported = run("node", "--input-type=module", "-e", program, folder=tmp_path)
-    names = {file["path"] for file in packed["files"]}
-    sources = {path.stem for path in (PACKAGE / "src").glob("*.ts")}
-    manifest = json.loads((PACKAGE / "package.json").read_text("utf-8"))
-    modules = {f"dist/{name}{suffix}" for name in sources for suffix in (".js", ".d.ts")}
-
-    assert modules | {"LICENSE", "README.md", "package.json"} == names
-    assert 0 == installed.returncode, installed.stderr
-    assert ["Tenuto", "Tenuto"] == imported.stdout.split(), imported.stderr
-    assert packed["unpackedSize"] < 400_000
-    assert not {"dependencies", "peerDependencies", "optionalDependencies"} & set(manifest)
-
-
-@pytest.mark.variant("package")
 @ON_ONE_DATABASE
 def test_the_packed_client_works_alone(service: RunningService, operator: Operator, tmp_path: Path) -> None:
     """Packed twice it is the same bytes; in a new project the README's program compiles and runs."""

@@ -303,7 +303,6 @@ def test_a_program_that_runs_for_months_forgets_old_jobs_every_day(
 
 
 def test_what_a_script_saw_end_is_forgotten(tmp_path: Path) -> None:
-    """The journal holds what a crash could lose, no more."""
     ended = Reply(200, {"id": JOB, "state": "failed", "artifacts": []})
     with (
         ScriptedService([accepted(), ended]) as service,
@@ -314,11 +313,6 @@ def test_what_a_script_saw_end_is_forgotten(tmp_path: Path) -> None:
         job.refresh()
 
     assert (1, 0) == (before, len(entries(tmp_path)))
-
-
-def test_parts_of_an_intent_do_not_run_into_each_other() -> None:
-    """`ab` + `c` is other work than `a` + `bc`."""
-    assert digest("ab", "c") != digest("a", "bc") and digest("a", b"b") == digest(b"a", "b")
 
 
 def test_an_idempotency_key_must_be_one(tmp_path: Path) -> None:

@@ -17,12 +17,10 @@ CASES: list[tuple[str, str | None]] = [
 
 @pytest.mark.parametrize(("text", "language"), CASES)
 def test_the_language_of_a_text_is_detected(text: str, language: str | None) -> None:
-    """The cases that the studio's own test has, too."""
     assert language == detect(text)
 
 
 def test_the_studio_and_the_client_detect_by_one_table() -> None:
-    """The files are the same, byte for byte."""
     client = ROOT / "packages/tenuto-client/src/tenuto_client/languages.json"
     studio = ROOT / "studio/src/lib/languages.json"
 

@@ -1,6 +1,5 @@
 """Downloads of many blocks, which a thread hashes and writes while more arrive."""
 
-import asyncio
 import resource
 import threading
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import pytest
 
 from client.conftest import VirtualClock, accepted, content, succeeded
 from servers.scripted import Asked, Reply, ScriptedService
-from tenuto_client import AsyncTenuto, Tenuto
+from tenuto_client import Tenuto
 
 SOUND = b"RIFF" + Random(5).randbytes(5_000_000)
 CUT_AT = 2_700_000
@@ -25,24 +24,12 @@ def rest(asked: Asked) -> Reply:
     return content(SOUND[start:-1] + b"\0", status=206)
 
 
-@pytest.mark.parametrize("half", ["threads", "asyncio"])
-def test_what_breaks_off_and_what_is_damaged_ends_whole(
-    half: str, clock: VirtualClock, tmp_path: Path
-) -> None:
+def test_what_breaks_off_and_what_is_damaged_ends_whole(clock: VirtualClock, tmp_path: Path) -> None:
     """A download is cut within a block, resumed, found to differ, and started over (R225)."""
     place = tmp_path / "x.wav"
     replies: list[Any] = [accepted(), succeeded(SOUND), content(SOUND, cut_at=CUT_AT), rest, content(SOUND)]
-
-    async def download(url: str) -> None:
-        async with AsyncTenuto("tn_test", url, clock=clock) as tenuto:
-            await (await tenuto.speech.create("x", model="m")).download(place)
-
-    with ScriptedService(replies) as service:
-        if half == "asyncio":
-            asyncio.run(download(service.url))
-        else:
-            with Tenuto("tn_test", service.url, clock=clock) as tenuto:
-                tenuto.speech.create("x", model="m").download(place)
+    with ScriptedService(replies) as service, Tenuto("tn_test", service.url, clock=clock) as tenuto:
+        tenuto.speech.create("x", model="m").download(place)
         ranges = [asked.headers.get("range") for asked in service.asked[2:]]
 
     assert SOUND == place.read_bytes()

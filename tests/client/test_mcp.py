@@ -7,11 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import wave
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -32,7 +30,6 @@ from servers.callers import ON_ONE_DATABASE, Caller
 from servers.service import RunningService
 from tenuto_client import placing
 from tenuto_client.errors import InvalidSetting, JournalError
-from tenuto_client.journal import RETENTION_S
 from tenuto_client.session import link_to
 from tenuto_mcp.arguments import SayToFile
 from tenuto_mcp.folder import Folder
@@ -200,24 +197,6 @@ def test_bad_input_gets_an_error_that_says_what_would_be_right(
     assert b"mine" == (folder / "taken.wav").read_bytes()
     assert [] == list((folder / ".tenuto").iterdir())
     assert [] == as_caller.get("/v1/jobs").json()["data"]
-
-
-def test_what_ffmpeg_says_is_not_for_the_assistant(
-    as_caller: Caller, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file that it cannot read is named as the assistant named it, without its folder."""
-    tool = tmp_path / "ffmpeg"
-    tool.write_text('#!/bin/sh\necho "$*: words of ffmpeg" >&2\nexit 1\n')
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    (folder / "text.wav").write_text("not a sound")
-
-    async def ask(client: Client) -> CallToolResult:
-        return await client.call_tool("transcribe", {"file": "text.wav"})
-
-    answer = text_of(asking(folder, ask))
-
-    assert "text.wav cannot be read, not even by ffmpeg" == answer
 
 
 def lines_of(process: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:
@@ -436,29 +415,6 @@ def test_two_servers_that_begin_at_the_same_moment_make_no_two_jobs(
 
 
 @ON_ONE_DATABASE
-def test_a_server_that_runs_for_months_forgets_old_requests_every_day(
-    as_caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After 14 days an answered request is a new job, in a server that was started before it, too."""
-
-    async def main() -> list[CallToolResult]:
-        desk, results = desk_of(folder), []
-        for hours in (0, 23, 24):
-            clock.monotonic = lambda now_s=3600.0 * hours: now_s
-            results.append(await said(desk))
-            for path in (folder / ".tenuto").iterdir():
-                os.utime(path, (0, time.time() - RETENTION_S - 60))
-        return results
-
-    clock = SimpleNamespace(time=time.time)
-    monkeypatch.setattr("tenuto_client.journal.time", clock)
-    first, same, new = (facts(each)["job_id"] for each in asyncio.run(main()))
-
-    assert first == same != new
-    assert 1 == len(list((folder / ".tenuto").iterdir()))
-
-
-@ON_ONE_DATABASE
 def test_a_folder_that_takes_no_file_loses_nothing(as_caller: Caller, folder: Path) -> None:
     """No space for the journal: nothing is sent. None for the result: later the same job is saved."""
 
@@ -496,16 +452,8 @@ def test_a_result_takes_no_name_that_a_file_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            ".bashrc.wav",
-            "new\nline.wav",
-            "a\u202egnp.wav",
-            "~a.wav",
-            "below/.hidden.wav",
-            ".below/a.wav",
-            "a\t.wav",
-        ),
-        *("a\x1b[2J.wav", "a .wav/b .wav ", "\u2066a.wav"),
+        *(".bashrc.wav", "new\nline.wav", "a\u202egnp.wav", "~a.wav", "below/.hidden.wav"),
+        *(".below/a.wav", "a\x1b[2J.wav", "a .wav/b .wav "),
     ],
 )
 def test_an_assistant_cannot_hide_or_disguise_a_file(name: str, tmp_path: Path) -> None:
@@ -518,41 +466,19 @@ def test_an_assistant_cannot_hide_or_disguise_a_file(name: str, tmp_path: Path) 
     assert str(refused.value).isprintable()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    """Before anything is served."""
-    tmp_path.chmod(0o500)
-    with pytest.raises(InvalidSetting, match="cannot be written"):
-        Folder(tmp_path)
-
-
 @pytest.mark.parametrize(
-    ("line", "language", "code", "text"),
+    ("line", "code", "text"),
     [
-        (("mcp", "none"), "C", 2, "none: no such folder"),
-        (("mcp", "."), "C", 4, "tenuto login"),
-        (("mcp",), "C", 2, "missing argument: DIR"),
-        (("mcp",), "zh_CN.UTF-8", 2, "缺少参数"),
+        (("mcp", "none"), 2, "none: no such folder"),
+        (("mcp", "."), 4, "tenuto login"),
+        (("mcp", "."), 2, "pip install 'tenuto-client[mcp]'"),
     ],
 )
 def test_what_prevents_the_start_is_one_line(
-    run: Run, line: tuple[str, ...], language: str, code: int, text: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], code: int, text: str
 ) -> None:
-    """No folder, no key: an exit code and what to do."""
-    ended, out, err = run(*line, key="", LC_ALL=language)
+    if "pip" in text:
+        monkeypatch.setitem(sys.modules, "tenuto_mcp.stdio", None)
+    ended, out, err = run(*line, key="")
 
     assert (code, "", 1) == (ended, out, err.count("\n")) and text in err
-
-
-@pytest.mark.parametrize(
-    ("language", "text"), [("C", "this needs one more package"), ("zh_CN.UTF-8", "还需要一个包")]
-)
-def test_without_its_package_the_command_says_what_to_install(
-    run: Run, monkeypatch: pytest.MonkeyPatch, language: str, text: str
-) -> None:
-    """The official library is not in the default installation."""
-    monkeypatch.setitem(sys.modules, "tenuto_mcp.stdio", None)
-    ended, out, err = run("mcp", ".", LC_ALL=language)
-
-    assert (2, "", 1) == (ended, out, err.count("\n"))
-    assert text in err and "pip install 'tenuto-client[mcp]'" in err

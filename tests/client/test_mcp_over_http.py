@@ -5,7 +5,6 @@ import base64
 import hashlib
 import io
 import json
-import re
 import select
 import socket
 import sys
@@ -13,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -33,7 +31,6 @@ from tenuto.errors import SettingsInvalid
 from tenuto.features.mcp.routes import MAX_BODY_BYTES, MOST_CALLS
 from tenuto_mcp.arguments import MAX_FAULTS_NAMED, MAX_RECORDING_BYTES
 
-SAID = "Hold the note for its full value."
 ALLOWED = "https://app.example.com"
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -212,19 +209,6 @@ def test_a_key_can_do_here_what_it_can_do_elsewhere(
     assert [] == caller.get("/v1/jobs").json()["data"]
 
 
-def test_a_call_that_waits_no_longer_names_its_job(service: RunningService, caller: Caller) -> None:
-    """`job` waits for it and cancels it."""
-    [begun] = calling(service, caller.key, ("say", {"text": "[fake:sleep=1] x", "wait_s": 0}))
-    job = facts(begun)["job_id"]
-    [finished] = calling(service, caller.key, ("job", {"job_id": job, "wait_s": 45}))
-    [endless] = calling(service, caller.key, ("say", {"text": "[fake:sleep=50] x", "wait_s": 0}))
-    [cancelled] = calling(service, caller.key, ("job", {"job_id": facts(endless)["job_id"], "cancel": True}))
-
-    assert "call `job` with this id" in text_of(begun) and "succeeded" == facts(finished)["state"]
-    assert facts(endless)["job_id"] == facts(cancelled)["job_id"]
-    assert "cancelled" == caller.wait(facts(endless)["job_id"])["state"]
-
-
 def test_jobs_are_tasks_for_a_client_that_has_them(service: RunningService, caller: Caller) -> None:
     """The task of a job has its result, whoever asks with the key; one that is cancelled says so."""
     tasks = Tasks()
@@ -258,32 +242,26 @@ def test_only_a_key_and_a_post_are_let_in(service: RunningService, caller: Calle
 
 
 @pytest.mark.parametrize(
-    ("origin", "status"),
+    ("headers", "status"),
     [
-        (None, 200),
-        (ALLOWED, 200),
-        ("http://127.0.0.1:{port}", 200),
-        ("http://127.0.0.1:1", 403),
-        ("https://evil.example", 403),
-        ("null", 403),
+        ({}, 200),
+        ({"Origin": ALLOWED}, 200),
+        ({"Origin": "http://127.0.0.1:{port}"}, 200),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Origin": "null"}, 403),
+        # DNS rebinding: a name that leads here is not our own origin.
+        ({"Origin": "http://evil.example", "Host": "evil.example"}, 403),
     ],
 )
 def test_pages_of_other_origins_are_refused(
-    service: RunningService, caller: Caller, origin: str | None, status: int
+    service: RunningService, caller: Caller, headers: dict[str, str], status: int
 ) -> None:
-    """Those that a setting names may call, and read the answer."""
-    headers = {} if origin is None else {"Origin": origin.format(port=service.port)}
-    answer = post(caller, INITIALIZE, **headers)
+    answer = post(
+        caller, INITIALIZE, **{name: text.format(port=service.port) for name, text in headers.items()}
+    )
+    allowed = ALLOWED if ALLOWED in headers.values() else None
 
-    assert status == answer.status_code
-    assert (origin if origin == ALLOWED else None) == answer.headers.get("access-control-allow-origin")
-
-
-def test_a_name_that_leads_here_is_not_our_own_origin(service: RunningService, caller: Caller) -> None:
-    """DNS rebinding: the page's host and the request's are the same, and somebody else's."""
-    answer = post(caller, INITIALIZE, Host="evil.example", Origin="http://evil.example")
-
-    assert 403 == answer.status_code
+    assert (status, allowed) == (answer.status_code, answer.headers.get("access-control-allow-origin"))
 
 
 NOT_THE_PROTOCOL = [
@@ -306,11 +284,10 @@ NOT_THE_PROTOCOL = [
 ]
 
 
-@pytest.mark.parametrize("version", ["", "2025-11-25", "2026-07-28", "x"])
+@pytest.mark.parametrize("version", ["", "2026-07-28"])
 def test_what_is_not_the_protocol_is_the_clients_error(
     service: RunningService, caller: Caller, version: str
 ) -> None:
-    """Never a 500, and nothing is stored."""
     for body in NOT_THE_PROTOCOL:
         answer = post(caller, body, **({"Mcp-Protocol-Version": version} if version else {}))
 
@@ -336,7 +313,6 @@ def test_a_body_has_a_limit(service: RunningService, caller: Caller) -> None:
 
 HUGE: dict[str, bytes] = {
     "names": b'{"name":"say","arguments":{' + b",".join(b'"k%d":0' % each for each in range(300_000)) + b"}}",
-    "objects": b'{"name":"say","arguments":{"text":[' + b",".join([b'{"a":{}}'] * 800_000) + b"]}}",
     "empty": b'{"name":"say","arguments":{"text":[' + b",".join([b"{}"] * 2_400_000) + b"]}}",
     "deep": b'{"name":"say","arguments":{"text":' + b"[" * 2_000_000 + b"]" * 2_000_000 + b"}}",
 }
@@ -383,7 +359,6 @@ def test_what_is_named_of_many_faults_is_short(service: RunningService, caller: 
 
 
 def test_the_largest_recording_is_read(service: RunningService, caller: Caller) -> None:
-    """4 MiB before base64."""
     wav = in_form(recording(2), "WAV")
     padded = wav + bytes(MAX_RECORDING_BYTES - len(wav))
     calls = [("transcribe", {"recording": base64.b64encode(padded).decode(), "lang": "en"})]
@@ -494,32 +469,6 @@ def test_a_call_that_waits_reports_progress(service: RunningService, caller: Cal
     assert "text/event-stream" in stream.headers["content-type"] and stream.headers["x-request-id"]
     assert {"mine"} == {one["params"]["progressToken"] for one in messages[:-1]}
     assert not messages[-1]["result"]["isError"]
-
-
-@pytest.mark.real_engine
-def test_what_is_said_here_is_transcribed_here(tmp_path: Path) -> None:
-    """With real engines: the speech that a tool made comes back as a recording, and its words with it."""
-    running = RunningService(tmp_path / "data", engines="real", variables={"TENUTO_MCP": "on"})
-    running.start()
-    operator = Operator(running)
-    caller = operator.caller(credit="20")
-    model = {"model": "hexgrad/Kokoro-82M"}
-    [said] = calling(running, caller.key, ("say", {"text": SAID, "lang": "en", **model, "wait_s": 0}))
-    caller.wait(facts(said)["job_id"], timeout_s=240)
-    [said] = calling(running, caller.key, ("say", {"text": SAID, "lang": "en", **model}))
-    wav = base64.b64encode(caller.get(facts(said)["url"]).content).decode()
-    [begun] = calling(running, caller.key, ("transcribe", {"recording": wav, "lang": "en", "wait_s": 0}))
-    caller.wait(facts(begun)["job_id"], timeout_s=240)
-    [heard] = calling(running, caller.key, ("transcribe", {"recording": wav, "lang": "en"}))
-    operator.close()
-    running.stop()
-
-    assert words(SAID) == words(facts(heard)["text"]), text_of(heard)
-
-
-def words(text: str) -> list[str]:
-    """In lower case, without marks."""
-    return re.findall(r"[a-z]+", text.lower())
 
 
 def test_without_the_setting_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,17 +3,15 @@
 import hashlib
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from client.conftest import ARTIFACT, JOB, VirtualClock, accepted, content, succeeded, told
+from client.conftest import JOB, VirtualClock, accepted, content, succeeded, told
 from client.test_client_rules import BUSY, client, segment
-from client.test_sdk import sound
-from client.test_verbs import Run, run
+from client.test_verbs import run
 from servers.scripted import Asked, Reply, ScriptedService
-from tenuto_client import ContentMismatch, GaveUpWaiting, InvalidRequest
+from tenuto_client import ContentMismatch, GaveUpWaiting
 
 __all__ = ["run"]
 
@@ -125,17 +123,6 @@ def test_a_service_that_refuses_wait_is_read_without_it(
 
     assert [{"wait": ["2"]}, {}, {}, {}] == queries
     assert [pause_s, 2.0, 2.0] == pytest.approx(script.pauses())
-
-
-def test_a_read_that_is_refused_without_wait_is_told(clock: VirtualClock) -> None:
-    """What is refused plainly, too, is an error and no matter of `wait`."""
-    refusal = Reply(400, {"error": {"code": "invalid_request", "message": "no"}})
-    with (
-        ScriptedService([accepted(Retry_After="1"), refusal]) as service,
-        client(service, clock) as tenuto,
-        pytest.raises(InvalidRequest),
-    ):
-        tenuto.speech.create("x", model="m").wait()
 
 
 def test_a_long_retry_after_is_waited_for(clock: VirtualClock) -> None:
@@ -250,22 +237,6 @@ def test_an_attempt_that_was_dropped_is_not_heard_again(clock: VirtualClock) -> 
     ]
 
 
-def test_a_segment_of_another_media_type_is_a_mismatch(clock: VirtualClock) -> None:
-    """What the list says of itself does not change what a segment is: audio/wav (R226)."""
-    page = spoken(0) | {"media_type": "text/html"}
-
-    def answer(asked: Asked) -> Reply:
-        reply = streamed([[page]])(asked)
-        return content(reply.content, media_type="text/html") if asked.path.endswith("/content") else reply
-
-    with (
-        ScriptedService([answer]) as service,
-        client(service, clock, max_retries=1) as tenuto,
-        pytest.raises(ContentMismatch, match="text/html, not audio/wav"),
-    ):
-        list(tenuto.speech.create("x", model="m", stream=True).segments())
-
-
 BARE: dict[str, Any] = {"kind": None}
 """The contract's record has an id, a state and artifacts; the kind is ours."""
 
@@ -297,55 +268,3 @@ def test_a_job_that_is_known_by_its_id_makes_one_of_three(clock: VirtualClock) -
             tenuto.jobs.get(JOB).read()
 
     assert known
-
-
-def test_what_a_preview_saw_end_is_not_read_again(run: Run) -> None:
-    """`say --stream` goes from the last listing straight to the download (R221, R227)."""
-    script = streamed([[], [spoken(0)], [spoken(0)]])
-
-    def answer(asked: Asked) -> Reply:
-        if asked.path == f"/v1/artifacts/{ARTIFACT}/content":
-            return content()
-        reply = script(asked)
-        is_done = asked.path == f"/v1/jobs/{JOB}" and reply.body["state"] == "succeeded"
-        return succeeded() if is_done else reply
-
-    with ScriptedService([answer]) as service:
-        code, out, _ = run("say", "x", "--model", "m", "--stream", "-o", "x.wav", url=service.url)
-        asked = [request.path.rpartition("/")[2] for request in service.asked]
-
-    assert (0, "x.wav\n") == (code, out)
-    assert [JOB, "audio-segments", "content"] == asked[-3:]
-
-
-@pytest.mark.parametrize(
-    ("line", "other"),
-    [
-        (("say", "x", "-o", "out"), "application/json"),
-        (("draw", "x", "-o", "out"), "audio/wav"),
-        (("transcribe", "talk.wav", "-o", "out"), "image/png"),
-    ],
-)
-def test_a_verb_knows_which_media_type_it_asked_for(
-    line: tuple[str, ...], other: str, run: Run, tmp_path: Path
-) -> None:
-    """The contract's record has no kind: what another verb makes is a mismatch here, and no file (R226)."""
-    (tmp_path / "talk.wav").write_bytes(sound(2))
-
-    def answer(asked: Asked) -> Reply:
-        if asked.path == "/v1/input-artifacts":
-            told_sha = asked.headers["x-service-content-sha256"]
-            artifact = {"id": "a", "media_type": "audio/flac", "size_bytes": len(asked.body)}
-            return Reply(201, {"artifact": artifact | {"sha256": told_sha}})
-        if asked.method == "POST":
-            return Reply(202, {"id": JOB, "state": "queued"})
-        if asked.path.endswith("/content"):
-            return content(media_type=other)
-        return succeeded(media_type=other, **BARE)
-
-    with ScriptedService([answer]) as service:
-        code, out, err = run(*line, "--model", "m", url=service.url)
-        submitted = [asked.path for asked in service.asked if asked.method == "POST"]
-
-    assert (7, "") == (code, out) and f"{other}, not " in err
-    assert 1 == submitted.count("/v1/jobs") and not (tmp_path / "out").exists()

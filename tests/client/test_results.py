@@ -1,6 +1,5 @@
 """Results in the form that the name of their file asks for."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from servers.callers import ON_ONE_DATABASE, Caller
 from servers.scripted import Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import AudioError, ContentMismatch, InvalidSetting, ServiceUnreachable, Tenuto
-from tenuto_client.batch import REPORT
 
 __all__ = ["run"]
 
@@ -56,22 +54,7 @@ def test_a_file_has_the_form_of_its_name(
     assert pictures == {"a.webp": "WEBP", "sdk.webp": "WEBP", "b.jpg": "JPEG"}
 
 
-@ON_ONE_DATABASE
-def test_a_batch_has_a_form_for_each_kind(service: RunningService, caller: Caller, tmp_path: Path) -> None:
-    """The SHA-256 of the report is that of the file."""
-    lines = [{"id": "a", "text": "Hold."}, {"id": "b", "prompt": "A lake."}]
-    with Tenuto(caller.key, service.url) as client:
-        report = client.batch(lines, tmp_path, forms=["mp3", "jpeg"])
-    files = {each.file: each.sha256 for each in report.results}
-
-    assert [".tenuto", "a.mp3", "b.jpg", REPORT] == sorted(path.name for path in tmp_path.iterdir())
-    assert files == {
-        name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in ("a.mp3", "b.jpg")
-    }
-
-
 def test_m4a_is_made_by_ffmpeg(tmp_path: Path, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the verified WAV; without ffmpeg it says so."""
     player = tmp_path / "bin" / "ffmpeg"
     player.parent.mkdir()
     player.write_text('#!/bin/sh\nfor last; do :; done\ncat > "$last"\n')

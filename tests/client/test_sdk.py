@@ -1,6 +1,5 @@
 """Both clients against the service as it is: every resource, and what goes wrong."""
 
-import asyncio
 import subprocess
 import sys
 import wave
@@ -11,17 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
-from standardwebhooks import Webhook as Verifier
 
 import tenuto_client
 from client.conftest import VirtualClock
 from servers.callers import Caller, Operator
 from servers.messages import names, texts_of
-from servers.receiver import Receiver
 from servers.scripted import LOST, Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import (
-    AsyncTenuto,
     AudioError,
     AuthenticationFailed,
     ChatInterrupted,
@@ -82,63 +78,6 @@ def test_every_kind_of_work(service: RunningService, caller: Caller, tmp_path: P
     assert {"chapter": "3"} == request["metadata"] == spoken.operation.metadata
 
 
-def test_voices_and_account(service: RunningService, caller: Caller, tmp_path: Path) -> None:
-    """A voice from its upload to its end; what was spent."""
-    with Tenuto(caller.key, service.url) as client:
-        voice = client.voices.create(sound(rate=24_000, channels=1), "远山 100%")
-        renamed = client.voices.rename(voice.voice_id, "Hill")
-        saved = client.voices.download(voice.voice_id, tmp_path / "v.wav").read_bytes()
-        job = client.speech.create("Hold.", voice_id=voice.voice_id).wait()
-        preference = client.voices.prefer(voice.voice_id, "channel")
-        listed = client.voices.preferences()
-        names = [one.name for one in client.voices.list()]
-        client.voices.delete(voice.voice_id)
-        with pytest.raises(NotFound):
-            client.voices.get(voice.voice_id)
-        client.images.create("x").wait()
-        balance, ledger, usage = client.account.balance(), client.account.ledger(), client.account.usage()
-
-    assert ("远山 100%", "own", "Hill") == (voice.name, voice.kind, renamed.name)
-    assert sound(rate=24_000, channels=1) == saved
-    assert "succeeded" == job.state and "Hill" == names[-1] and 15 == len(names)
-    assert preference in listed.data and listed.default is None
-    assert ("99.950000", "100.000000") == (balance.available, ledger[-1].amount)
-    assert {"speech": 1, "image": 1} == {line.kind: line.jobs for line in usage}
-
-
-def test_webhooks(service: RunningService, caller: Caller) -> None:
-    """One from its making to its end: its secret comes twice, and what was sent can be sent again."""
-    receiver = Receiver()
-    with Tenuto(caller.key, service.url) as client:
-        hook = client.webhooks.create(receiver.url, ["job.failed"], description="x")
-        rotated = client.webhooks.rotate(hook.id)
-        changed = client.webhooks.update(hook.id, events=iter(["job.succeeded"]), description="")
-        tested = client.webhooks.test(hook.id)
-        receiver.wait(1)
-        job = client.speech.create("Hold.").wait()
-        [first, second] = receiver.wait(2)
-        again = client.webhooks.redeliver(hook.id, tested.id)
-        receiver.wait(3)
-        newest, *_ = client.webhooks.deliveries(hook.id, limit=1)
-        older = client.webhooks.deliveries(hook.id, after=newest.id)
-        shown, listed = client.webhooks.get(hook.id), client.webhooks.list()
-        paused = client.webhooks.update(hook.id, enabled=False)
-        client.webhooks.delete(hook.id)
-        with pytest.raises(NotFound):
-            client.webhooks.get(hook.id)
-        with pytest.raises(InvalidRequest) as refused:
-            client.webhooks.create("ftp://a.example", ["job.done"])
-
-    receiver.close()
-    for secret in (hook.secret, rotated.secret):
-        Verifier(secret or "").verify(second.body, second.headers)
-    assert (("job.succeeded",), "") == (changed.events, changed.description)
-    assert [changed] == listed and changed == shown and shown.secret is None
-    assert ("webhook.test", tested.id, [tested.id]) == (tested.type, again.id, [one.id for one in older])
-    assert (first.id, f"{job.id}_2") == (tested.message_id, newest.message_id)
-    assert not paused.enabled and 2 == len(refused.value.details)
-
-
 def test_a_webhook_is_never_made_or_rotated_twice() -> None:
     """An answer that is lost leaves it to the caller; a deletion is asked for again, and was done."""
     secret = {"id": "webhook_1", "url": "https://a.example/", "events": ["job.failed"], "secret": "whsec_x"}
@@ -179,28 +118,6 @@ def test_jobs_are_listed_found_cancelled_and_erased(service: RunningService, cal
     assert (slow.id, "engine_failed") == (cancelled.value.job_id, broken.value.code)
     assert ["failed", "cancelled", "succeeded"] == states
     assert [first.id] == only == older
-
-
-def test_asyncio_does_all_of_it_at_once(service: RunningService, caller: Caller, tmp_path: Path) -> None:
-    """Four kinds of work beside each other on one event loop."""
-
-    async def work() -> tuple[Any, ...]:
-        async with AsyncTenuto(caller.key, service.url) as client:
-            speech, image, heard = await asyncio.gather(
-                client.speech.create("Hold.", lang="en"),
-                client.images.create("x", width=256, height=256),
-                client.recognition.create(sound()),
-            )
-            chunks = await client.chat.completions.create([{"role": "user", "content": "a b"}], stream=True)
-            text = "".join([chunk.content async for chunk in chunks])
-            await speech.download(tmp_path / "x.wav")
-            whole = await client.chat.completions.create([{"role": "user", "content": "a b"}])
-            return text, whole.content, await heard.json(), (await image.wait()).state
-
-    text, whole, heard, state = asyncio.run(work())
-
-    assert text == whole and "succeeded" == state and 1 == heard["schema_version"]
-    assert b"RIFF" == (tmp_path / "x.wav").read_bytes()[:4]
 
 
 @pytest.mark.parametrize("journal", [True, False])
@@ -300,7 +217,6 @@ def test_any_audio_becomes_16_khz_mono_flac(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("body", [b"<html>", {"data": 5}, {"data": [{"name": "x"}]}, b"[" * 9])
 def test_another_program_at_the_address_is_told(body: Any) -> None:
-    """Whatever answers, it is one error of ours."""
     with (
         ScriptedService([Reply(200, body)]) as service,
         Tenuto("tn_x", service.url) as client,
@@ -313,7 +229,6 @@ def test_another_program_at_the_address_is_told(body: Any) -> None:
     "event", ["5", '{"choices": [5]}', '{"usage": {"total_tokens": 1}}', '{"choices": 5}']
 )
 def test_a_malformed_event_of_a_chat_is_one_error(event: str) -> None:
-    """Whatever the event contains, the caller gets UnexpectedAnswer."""
     reply = Reply(200, f"data: {event}\n\n".encode(), {"Content-Type": "text/event-stream"})
     with (
         ScriptedService([reply]) as service,

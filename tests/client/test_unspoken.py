@@ -2,13 +2,9 @@
 
 import asyncio
 import json
-import os
-import pty
-import subprocess
 import unicodedata
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scripts import unspoken_table
@@ -16,7 +12,7 @@ from scripts import unspoken_table
 from client.conftest import accepted, content, succeeded
 from client.test_verbs import Run, run
 from servers.scripted import ScriptedService
-from servers.service import TENUTO
+from servers.terminals import at_a_terminal
 from tenuto.features.models.cache import default_cache
 from tenuto_client import AsyncTenuto, Tenuto, UnspokenTextWarning
 from tenuto_client.unspoken import unspoken
@@ -34,14 +30,12 @@ LINE = ("say", "--model", "m", "-o", "x.wav")
 
 @pytest.mark.parametrize(("text", "left_out", "is_silent"), CASES)
 def test_what_nobody_can_read_is_known_beforehand(text: str, left_out: str, is_silent: bool) -> None:
-    """The cases that the studio's own test has, too."""
     found = unspoken(text)
 
     assert (left_out, is_silent) == (found.left_out, found.is_silent)
 
 
 def test_the_studio_and_the_client_have_one_table() -> None:
-    """Both are written by scripts/unspoken_table.py."""
     client, studio = (path.read_bytes() for path in unspoken_table.TABLES)
 
     assert client == studio
@@ -92,63 +86,30 @@ def test_the_sdk_warns_before_it_submits(tmp_path: Path) -> None:
 
 
 def test_the_command_line_names_what_is_left_out(run: Run) -> None:
-    """On stderr, before the job is submitted; not with `--quiet`."""
+    """On stderr, before the job is submitted; not with `--quiet`. A script is only told that all of it is."""
     with ScriptedService([accepted(Retry_After="1"), succeeded(), content()]) as service:
         told = run(*LINE, "Привет, world", url=service.url)
         service._replies[:] = [accepted(Retry_After="1"), succeeded(), content()]
         quiet = run(*LINE, "😀 ok", "-q", url=service.url)
+        service._replies[:] = [accepted(Retry_After="1"), succeeded(), content()]
+        silent = run(*LINE, "Привет", url=service.url)
 
     assert (0, "x.wav\n") == told[:2]
     assert told[2].startswith("these characters cannot be spoken and will be left out: П р и в е т\n")
     assert (0, "x.wav\n", "") == quiet
+    assert 0 == silent[0] and "nothing in this text can be spoken" in silent[2]
 
 
-@pytest.mark.parametrize(("reply", "code", "asked"), [("n\n", 2, 0), ("\n", 2, 0), ("y\n", 0, 3)])
+@pytest.mark.parametrize(("reply", "code", "asked"), [(b"\n", 2, 0), (b"y\n", 0, 3)])
 def test_a_person_is_asked_before_a_text_without_any_sound_is_sent(
-    reply: str, code: int, asked: int, tmp_path: Path
+    reply: bytes, code: int, asked: int, tmp_path: Path
 ) -> None:
-    """At a terminal; anything but yes submits nothing."""
     replies = [accepted(Retry_After="1"), succeeded(), content()]
     with ScriptedService(replies) as service:
-        ended, shown = at_a_terminal([*LINE, "Привет"], reply, service.url, tmp_path)
+        own = {"TENUTO_BASE_URL": service.url, "TENUTO_API_KEY": "tn_x", "TERM": "dumb"}
+        own |= {"TENUTO_JOURNAL": str(tmp_path / "journal")}
+        ended, shown = at_a_terminal(reply, *LINE, "Привет", folder=tmp_path, variables=own)
         seen = len(service.asked)
 
     assert (code, asked) == (ended, seen), shown
     assert "nothing in this text can be spoken" in shown and "submit it anyway? [y/N]" in shown
-
-
-def test_a_script_is_only_told(run: Run) -> None:
-    """Without a terminal, the text is submitted: its job fails and costs nothing."""
-    with ScriptedService([accepted(Retry_After="1"), succeeded(), content()]) as service:
-        code, _, err = run(*LINE, "Привет", url=service.url)
-
-    assert 0 == code and "nothing in this text can be spoken" in err
-
-
-def at_a_terminal(line: list[str], reply: str, url: str, folder: Path) -> tuple[int, str]:
-    """Run `tenuto` at a terminal and type the reply; gives its exit code and what was shown."""
-    ours, its = pty.openpty()
-    environment: dict[str, Any] = os.environ | {
-        "TENUTO_BASE_URL": url,
-        "TENUTO_API_KEY": "tn_x",
-        "TENUTO_JOURNAL": str(folder / "journal"),
-        "TERM": "dumb",
-    }
-    process = subprocess.Popen(
-        [TENUTO, *line], env=environment, cwd=folder, stdin=its, stderr=its, stdout=subprocess.DEVNULL
-    )
-    os.close(its)
-    shown = b""
-    try:
-        while b"[y/N]" not in shown:
-            shown += os.read(ours, 4096)
-        os.write(ours, reply.encode())
-        while block := os.read(ours, 4096):
-            shown += block
-    except OSError:
-        # The terminal's other end was closed: the command has ended.
-        pass
-    finally:
-        code = process.wait(30)
-        os.close(ours)
-    return code, shown.decode()

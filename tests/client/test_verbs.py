@@ -16,7 +16,6 @@ from stat import S_IFCHR
 from typing import Any
 
 import pytest
-import soundfile
 import yaml
 
 from client.conftest import JOB, SOUND, accepted, content, succeeded, told
@@ -37,10 +36,7 @@ ROOT = Path(__file__).parents[2]
 
 IMPATIENT = {"PYTHONPATH": str(Path(__file__).parent / "impatient")}
 Run = Callable[..., tuple[int, str, str]]
-FORMS = {"mp3": "MP3", "opus": "OGG", "flac": "FLAC"}
-"""Endings of files, and what soundfile finds in them."""
 MODEL = ("--model", "m")
-FRENCH = "Bonjour, comment allez-vous ? Je suis très content de vous voir avec les amis."
 
 
 @pytest.fixture
@@ -72,7 +68,7 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     at = {"url": service.url, "key": caller.key}
     said = run("say", "Hold the note.", "-o", "a.wav", **at)
     quiet = run("say", "音。", "-q", **at)
-    forms = [run("say", "A form.", "--speed", "1.25", "-o", f"b.{form}", "-q", **at) for form in FORMS]
+    fast = run("say", "A form.", "--speed", "1.25", "-o", "b.wav", "-q", **at)
     drawn = run("draw", "[fake:warn]x", "--size", "256x320", "--seed", "7", "--json", **at)
     (tmp_path / "talk.wav").write_bytes(sound(2))
     heard = run("transcribe", "talk.wav", **at)
@@ -81,8 +77,6 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     before = run("--url", service.url, "-q", "balance", key=caller.key)
     joined = run(f"--url={service.url}", "-q", "balance", key=caller.key)
     nothing = run("--url", service.url)
-    french = run("say", FRENCH, **at)
-    chosen = run("say", FRENCH, "--lang", "en", **at)
 
     assert before == joined and 0 == before[0]
     assert (0, "a.wav\n") == said[:2] and "queued" in said[2].split()
@@ -96,12 +90,9 @@ def test_data_goes_to_stdout_and_the_rest_to_stderr(
     assert (0, "two words\n", "") == answer
     assert (0, "") == (before[0], before[2]) and before[1].startswith("available\t")
     assert 2 == nothing[0]
-    assert "French is not supported; the text is read as English\n" in french[2]
-    assert "French" not in chosen[2]
-    assert [(0, f"b.{form}\n", "") for form in FORMS] == forms
-    assert list(FORMS.values()) == [soundfile.info(tmp_path / f"b.{form}").format for form in FORMS]
-    spoken = [parameters(caller, job) for job in speech(caller)][2:]
-    assert [*["en"] * len(FORMS), "zh", "en"] == [one["lang"] for one in spoken]
+    assert (0, "b.wav\n", "") == fast
+    spoken = [parameters(caller, job) for job in speech(caller)]
+    assert ["en", "zh", "en"] == [one["lang"] for one in spoken]
     assert 0.8 == spoken[0]["duration_factor"]
 
 
@@ -121,42 +112,31 @@ def test_a_text_comes_from_a_word_a_file_or_stdin(
         [TENUTO, "say", "-", "-o", "-"], input=b" from stdin\n", env=environment, capture_output=True
     )
     run("say", "text.txt", url=service.url, key=caller.key)
+    # Too long for the name of a file: the file system refuses even to look for one.
+    run("say", "今天天气很好，我们去公园散步。" * 12, url=service.url, key=caller.key)
     wrong = run("say", "latin.txt", url=service.url, key=caller.key)
     empty = run("say", "  ", url=service.url, key=caller.key)
-    texts = [parameters(caller, job)["text"] for job in speech(caller)]
+    long, *texts = [parameters(caller, job)["text"] for job in speech(caller)]
 
+    assert long.startswith("今天")
     assert (0, b"RIFF") == (piped.returncode, piped.stdout[:4])
     assert ["from a file", "from stdin"] == texts
     assert (2, 2) == (wrong[0], empty[0]) and "UTF-8" in wrong[2]
-
-
-@pytest.mark.parametrize("text", ["今天天气很好，我们去公园散步。" * 12, "word " * 60 + "end."])
-def test_a_text_longer_than_a_file_name_is_spoken(run: Run, text: str) -> None:
-    """It names no file; the file system refuses even to look for one."""
-    with ScriptedService([accepted(), succeeded(), content()]) as service:
-        code, _, err = run("say", text, *MODEL, "-o", "a.wav", url=service.url)
-        [submitted] = [json.loads(asked.body) for asked in service.asked if asked.method == "POST"]
-
-    assert (0, text) == (code, submitted["parameters"]["text"]), err
 
 
 @pytest.mark.parametrize(
     ("line", "code", "told"),
     [
         (("say", "x", *MODEL, "-o", "~no-one.wav"), 0, "queued"),
-        (("transcribe", "~no-one.wav", *MODEL), 2, "~no-one.wav: no such file"),
         (("watch", "--once", "~no-one"), 2, "~no-one: no such folder"),
         (("batch", "~no-one.csv", "-o", "out"), 1, "~no-one.csv: No such file"),
-        (("jobs", "download", JOB, "-o", "~no-one.wav"), 0, ""),
-        (("mcp", "~no-one"), 2, "~no-one: no such folder"),
     ],
 )
 def test_a_home_of_no_user_is_a_name_like_any_other(
     run: Run, line: tuple[str, ...], code: int, told: str
 ) -> None:
     """As in a shell: `~no-one` stays as it is where nobody has that name."""
-    replies = [succeeded(), content()] if line[0] == "jobs" else [accepted(), succeeded(), content()]
-    with ScriptedService(replies) as service:
+    with ScriptedService([accepted(), succeeded(), content()]) as service:
         ended, _, err = run(*line, url=service.url, TENUTO_JOURNAL="~no-one")
 
     assert code == ended and told in err, err
@@ -166,7 +146,6 @@ def test_a_home_of_no_user_is_a_name_like_any_other(
 def test_stdin_that_is_not_utf8_is_refused_in_one_line(
     run: Run, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...]
 ) -> None:
-    """Text in GBK, as a Windows program pipes it: nothing is sent."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("你好".encode("gbk")), "utf-8"))
     ended = run(*line, "-q", url="http://127.0.0.1:1")
 
@@ -184,10 +163,9 @@ def test_a_conversation_survives_a_line_that_is_not_utf8(run: Run, monkeypatch: 
 
 
 @pytest.mark.parametrize("form", ["wav", "mp3"])
-@pytest.mark.parametrize("bytes_in_name", [205, 220, 255])
-def test_a_name_may_be_as_long_as_a_file_system_allows(run: Run, bytes_in_name: int, form: str) -> None:
+def test_a_name_may_be_as_long_as_a_file_system_allows(run: Run, form: str) -> None:
     """The temporary file beside it has a name of its own, which is short."""
-    name = "x" * (bytes_in_name - 4) + f".{form}"
+    name = "x" * 251 + f".{form}"
     body = content(media_type="audio/mpeg" if form == "mp3" else "audio/wav")
     with ScriptedService([accepted(), succeeded(), body]) as service:
         code, _, err = run("say", "x", *MODEL, "-o", name, url=service.url)
@@ -231,14 +209,13 @@ def test_a_link_keeps_leading_to_its_file(run: Run) -> None:
     assert (0, True, SOUND) == (code, Path("link.wav").is_symlink(), Path("file.wav").read_bytes()), err
 
 
-@pytest.mark.parametrize("output", [(), ("-o", "a.wav")])
 def test_a_folder_that_takes_no_file_is_refused_before_any_work(
-    run: Run, monkeypatch: pytest.MonkeyPatch, output: tuple[str, ...]
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also the current one, and also for root, whom permissions do not stop."""
     monkeypatch.chdir("/proc")
     with ScriptedService([accepted(), succeeded(), content()]) as service:
-        code, _, err = run("say", "x", *MODEL, *output, url=service.url)
+        code, _, err = run("say", "x", *MODEL, "-o", "a.wav", url=service.url)
 
         assert [] == service.asked
     assert (2, "tenuto: /proc cannot be written\n") == (code, err)
@@ -248,7 +225,6 @@ def test_a_folder_that_takes_no_file_is_refused_before_any_work(
     ("words", "told"),
     [
         (("say", "x", "-o", "x.AIFF"), "use x.wav"),
-        (("say", "x", "-o", "x.webp"), "use x.wav"),
         (("draw", "x", "-o", "x.gif"), "use x.png"),
         (("transcribe", "x.wav", "-o", "x.docx"), "use x.txt"),
         (("say", "chapter.txt"), "no such file"),
@@ -366,55 +342,6 @@ def test_a_dead_service_is_told_after_some_tries(run: Run) -> None:
     assert "in 1 s, giving up in about 3 s" in err and "in 2 s, for the last time" in err
 
 
-@pytest.mark.parametrize(
-    ("status", "english", "chinese"),
-    [
-        (429, "the service limits the rate of requests", "服务限制请求频率"),
-        (503, "the service is not ready", "服务尚未就绪"),
-        (502, "the service answered 502", "服务回答 502"),
-    ],
-)
-def test_a_refusal_for_now_says_why_when_it_is_tried_again_and_until_when(
-    run: Run, status: int, english: str, chinese: str
-) -> None:
-    """There was an answer, and it is not called none; every wait says how long is left (R222)."""
-    with ScriptedService([Reply(status, headers={"Retry-After": "7"})]) as service:
-        in_english = run("balance", url=service.url)[2].splitlines()
-        words.is_chinese.cache_clear()
-        in_chinese = run("balance", url=service.url, LC_ALL="zh_CN.UTF-8")[2].splitlines()
-
-    assert [
-        f"{english}; trying again in 7 s, giving up in about 14 s",
-        f"{english}; trying again in 7 s, for the last time",
-    ] == in_english[:-1]
-    assert [f"{chinese}；7 秒后重试，约 14 秒后放弃", f"{chinese}；7 秒后最后一次重试"] == in_chinese[:-1]
-
-
-def test_what_the_command_line_gets_wrong_is_one_line(run: Run) -> None:
-    """Exit code 2 and where to read more, in both languages."""
-    english = run("jobs", "list", "--state", "x")
-    missing = run("say")
-    parameter = run("say", "x", "-p", "top_p")
-    unknown = run("nonsense")
-    far = run("say", "x", "--pace", "9")
-    words.is_chinese.cache_clear()
-    chinese = run("say", LC_ALL="zh_CN.UTF-8")
-    overview = run("-h", LC_ALL="zh_CN.UTF-8")
-    words.is_chinese.cache_clear()
-
-    assert (2, "tenuto: --pace: write a number from 0.5 to 2, not 9 (see tenuto say -h)\n") == (
-        far[0],
-        far[2],
-    )
-    assert {2} == {one[0] for one in (english, missing, parameter, unknown, chinese)}
-    assert (
-        "--state cannot be 'x'; choose from 'submitting'" in english[2]
-        and "tenuto jobs list -h" in english[2]
-    )
-    assert "tenuto: 缺少参数：TEXT|FILE|- (见 tenuto say -h)\n" == chinese[2]
-    assert 0 == overview[0] and not [name for name in all_commands() if f"  {name} " not in overview[1]]
-
-
 def test_keys_are_asked_for_and_kept_for_their_address(
     run: Run, service: RunningService, caller: Caller, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -451,7 +378,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(
         "TENUTO_API_KEY": caller.key,
         "TENUTO_JOURNAL": str(tmp_path / "journal"),
     }
-    line = [TENUTO, "say", "[fake:sleep=6] Hold.", "-o", "out.wav"]
+    line = [TENUTO, "say", "[fake:sleep=2] Hold.", "-o", "out.wav"]
     process = subprocess.Popen(line, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     while "queued" not in process.stderr.readline():
@@ -509,7 +436,7 @@ def test_segments_are_played_as_one_sound(
     assert (tmp_path / "heard").read_bytes() == (tmp_path / "x.wav").read_bytes()[44:]
 
 
-@pytest.mark.parametrize("script", ["exit 1", "exec 0<&-; sleep 1; exit 1", "cat > /dev/null; exit 1"])
+@pytest.mark.parametrize("script", ["exec 0<&-; exit 1", "cat > /dev/null; exit 1"])
 def test_a_player_that_fails_does_not_cost_the_file(
     script: str,
     run: Run,
@@ -553,39 +480,24 @@ def test_a_voice_is_played(
 
 def test_help_is_quick_because_it_loads_little() -> None:
     """No HTTP, no asyncio, no terminal library, nothing of the service (under 150 ms by this)."""
-    for line in (["-h"], *([verb, "-h"] for verb in VERBS)):
-        script = "import sys; from tenuto.command import main\n"
-        script += "try: main()\nfinally: print(*sys.modules, file=sys.stderr)"
-        done = subprocess.run([sys.executable, "-c", script, *line], capture_output=True, text=True)
-        loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    script = "import sys; from tenuto.command import main\nfor verb in ('', *sys.argv[1:]):\n"
+    script += "    sys.argv[1:] = [verb, '-h'][not verb :]\n    try: main()\n    except SystemExit: pass\n"
+    script += "print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script, *VERBS], capture_output=True, text=True)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
 
-        assert 0 == done.returncode, done.stderr
-        assert set() == loaded & {
-            "httpx2",
-            "asyncio",
-            "rich",
-            "ssl",
-            "numpy",
-            "soundfile",
-            "sqlite3",
-        }
+    assert (0, len(VERBS)) == (done.returncode, done.stdout.count("\n  -h")), done.stderr
+    assert set() == loaded & {"httpx2", "asyncio", "rich", "ssl", "numpy", "soundfile", "sqlite3"}
 
 
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
         ("tenuto tr", {"transcribe"}),
-        ("tenuto se", {"serve"}),
-        ("tenuto say --la", {"--lang"}),
         ("tenuto say --lang ", {"zh", "en", "ja", "es", "ar"}),
-        ("tenuto jobs can", {"cancel"}),
         ("tenuto jobs list --state q", {"queued"}),
-        ("tenuto completion z", {"zsh"}),
-        ("tenuto unin", {"uninstall"}),
-        ("tenuto admin acc", {"accounts"}),
         ("tenuto admin accounts cre", {"create", "credit"}),
         ("tenuto admin audit --d", {"--deep", "--data"}),
-        ("tenuto models pu", {"pull"}),
         ("tenuto transcribe so", {"song.flac"}),
     ],
 )
@@ -658,7 +570,6 @@ def test_webhooks_at_a_terminal(run: Run, service: RunningService, caller: Calle
 
 @pytest.mark.usefixtures("patient")
 def test_nothing_is_completed_and_said_where_nothing_answers(run: Run, tmp_path: Path) -> None:
-    """No service, no login, no data folder; none is made."""
     at = {
         "url": "http://127.0.0.1:1",
         "TENUTO_DATA": str(tmp_path / "none"),
@@ -675,11 +586,8 @@ def test_nothing_is_completed_and_said_where_nothing_answers(run: Run, tmp_path:
     ("typed", "asked", "found"),
     [
         ("tenuto say x --voice Nar", "voices", {"Narrator"}),
-        ("tenuto voices remove ", "voices", {"Narrator", "other"}),
         ("tenuto jobs list --voice ", "voice-ids", {"Narrator", "other"}),
-        ("tenuto chat --model o", "models", {"other"}),
         ("tenuto jobs show o", "jobs", {"other"}),
-        ("tenuto admin evidence o", "jobs", {"other"}),
         ("tenuto admin keys create --account N", "accounts", {"Narrator"}),
     ],
 )
@@ -711,7 +619,7 @@ def completed(script: str, typed: str, folder: Path) -> subprocess.CompletedProc
     )
 
 
-def test_a_slow_service_is_not_waited_for(run: Run) -> None:
+def test_a_slow_service_is_not_waited_for() -> None:
     """Whoever pressed Tab goes on typing: it ends by itself, silently, although nothing ever answers."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -761,24 +669,3 @@ def test_the_other_shells_read_their_scripts(shell: str, run: Run) -> None:
     if shutil.which(shell):
         done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
         assert (0, "") == (done.returncode, done.stderr)
-
-
-def test_a_voice_is_made_of_any_recording(
-    run: Run, service: RunningService, caller: Caller, tmp_path: Path
-) -> None:
-    """A PCM16 WAV is sent as it is; a FLAC or a WAV of 24 bits is converted at its own rate."""
-    import numpy
-    import soundfile
-
-    at = {"url": service.url, "key": caller.key}
-    samples = numpy.full((30_000, 1), 0.25)
-    for name, subtype in (("a.flac", "PCM_16"), ("b.wav", "PCM_24")):
-        soundfile.write(tmp_path / name, samples, 22_050, subtype)
-    (tmp_path / "c.txt").write_text("no sound")
-    made = [
-        json.loads(run("voices", "add", name, "--json", **at)[1])["audio"] for name in ("a.flac", "b.wav")
-    ]
-    refused = run("voices", "add", "c.txt", **at)
-
-    assert [(22_050, 1361)] * 2 == [(audio["sample_rate"], audio["duration_ms"]) for audio in made]
-    assert 2 == refused[0] and "cannot be read as audio" in refused[2]

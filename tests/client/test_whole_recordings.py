@@ -54,7 +54,6 @@ def test_what_is_cut_off_is_refused_before_anything_is_sent(
 
 
 def test_all_of_a_sample_of_a_voice_is_sent(wav: bytes, tmp_path: Path) -> None:
-    """At its own rate; what is cut off is refused."""
     content = made(wav, tmp_path / "a.mp3", *MP3)
     convert_to_wav(tmp_path / "a.mp3", tmp_path / "a.wav")
     (tmp_path / "cut.mp3").write_bytes(content[:-10])
@@ -74,7 +73,7 @@ def with_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("with_ffmpeg")
-@pytest.mark.parametrize("form", ["NIST", "VOC", "PAF", "PVF", "SVX", "AVR", "g722", "ircam", "tta"])
+@pytest.mark.parametrize("form", ["NIST", "SVX", "g722", "tta"])
 def test_a_format_that_tells_no_end_is_refused(wav: bytes, form: str, tmp_path: Path) -> None:
     """Of a cut one, decoders read what there is, and say nothing (P6)."""
     file = tmp_path / f"a.{form.lower()}"
@@ -94,13 +93,11 @@ def test_a_format_that_tells_no_end_is_refused(wav: bytes, form: str, tmp_path: 
 @pytest.mark.parametrize(
     "way",
     [
-        ["-c:a", "adpcm_yamaha", "-f", "wav"],
         ["-c:a", "alac", "-f", "caf"],
         ["-c:a", "aac", "-f", "flv"],
     ],
 )
 def test_of_joined_files_ffmpeg_reads_the_first(wav: bytes, way: list[str], tmp_path: Path) -> None:
-    """So two in one file are refused, and one alone is read."""
     content = made(wav, tmp_path / "one", *way)
     (tmp_path / "two").write_bytes(content + content)
 

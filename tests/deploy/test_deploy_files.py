@@ -1,6 +1,5 @@
 """The files of deploy/ against their schemas, and every figure in them against the program's own."""
 
-import fnmatch
 import json
 import re
 import shutil
@@ -107,36 +106,8 @@ def test_units_let_decoders_be_confined(unit: Path) -> None:
     assert {"accept4", "openat", "clone3"} <= allowed
 
 
-def test_the_operators_commands_see_what_the_service_sees(tmp_path: Path) -> None:
-    """`tenuto-admin` of the guide has the unit's variables and the file of secrets; setpriv is not run."""
-    guide = (ROOT / "docs" / "operations" / "systemd.md").read_text("utf-8")
-    [defined] = re.findall(r"^(tenuto-admin\(\) \(\n.*?^\)\n)", guide, re.MULTILINE | re.DOTALL)
-    secrets = (DEPLOY / "systemd" / "environment").read_text("utf-8")
-    secrets = re.sub(r"^# ([A-Z_]+)=.*$", r"\1='of $this machine'", secrets, flags=re.MULTILINE)
-    (tmp_path / "environment").write_text(secrets)
-    defined = defined.replace("/etc/tenuto/environment", str(tmp_path / "environment"))
-    defined = re.sub(r"exec setpriv .* admin", "exec env", defined)
-    done = subprocess.run(["bash", "-c", f"{defined}tenuto-admin"], capture_output=True, text=True, env={})
-    unit = (DEPLOY / "systemd" / "tenuto-serve.service").read_text("utf-8")
-    own = re.findall(r"TENUTO_\w+=\S+", unit)
-
-    assert {*own, "TENUTO_CONFIG=/etc/tenuto/tenuto.toml"} <= set(done.stdout.splitlines())
-    assert 3 == done.stdout.count("=of $this machine\n")
-
-
-def test_units_that_the_guides_name_are_there() -> None:
-    """`systemctl stop tenuto` would stop nothing, and what follows it would not know."""
-    texts = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
-    named = {name for text in texts for name in re.findall(r"systemctl [a-z -]+ '?(tenuto[\w@*-]*)", text)}
-    units = {unit.name.removesuffix(".service") for unit in UNITS}
-
-    assert len(named) >= 3
-    assert [] == [name for name in named if not fnmatch.filter(units, re.sub("@.*", "@", name))]
-
-
 @pytest.mark.parametrize("path", COMPOSE, ids=lambda path: path.name)
 def test_compose_files_fit_the_specification(path: Path) -> None:
-    """By its schema; what they mount and build from is there."""
     schema = files(check_jsonschema) / "builtin_schemas" / "vendor" / "compose-spec.json"
     [composed] = documents(path)
     Draft202012Validator(json.loads(schema.read_text("utf-8"))).validate(composed)
@@ -223,16 +194,6 @@ def test_the_proxies_limits_are_the_programs() -> None:
         assert f'"code":"{Unavailable().code}"' in text
 
 
-def test_what_is_streamed_is_buffered_nowhere() -> None:
-    """Neither on its way in nor on its way out."""
-    passed = (DEPLOY / "nginx" / "tenuto.proxy").read_text("utf-8")
-    caddy = [path.read_text("utf-8") for path in (DEPLOY / "caddy").iterdir()]
-
-    assert {"proxy_request_buffering off;", "proxy_buffering off;"} <= set(passed.splitlines())
-    assert all("flush_interval -1" in text for text in caddy)
-    assert "enable_full_duplex" in "".join(caddy)
-
-
 def test_caddy_takes_its_files_as_they_are_shipped() -> None:
     """Validated and formatted by Caddy itself; nginx tests its own in `test_deploy_proxies`."""
     if not CADDY.exists():
@@ -248,14 +209,6 @@ def test_caddy_takes_its_files_as_they_are_shipped() -> None:
 
     assert 0 == said.returncode, said.stderr
     assert [True, True] == formatted
-
-
-def test_sizing_says_what_engines_take() -> None:
-    """docs/operations/sizing.md has the figures of the registry, by the names of the models."""
-    sizing = (ROOT / "docs" / "operations" / "sizing.md").read_text("utf-8")
-    told = {name: int(mib) for name, mib in re.findall(r"^\| `([^`]+)` \| (\d+) MiB", sizing, re.MULTILINE)}
-
-    assert {entry.model: entry.memory_mib for entry in ENTRIES if entry.memory_mib} == told
 
 
 def command_of(unit: str) -> str:

@@ -51,7 +51,7 @@ def test_the_chart_makes_the_objects_of_the_plain_manifests() -> None:
     assert plain == {key: one for one in made if one != settings for key, one in [chart_object(one)]}
 
 
-@pytest.mark.parametrize("values", [{}, {"keda": {"enabled": True}}, WIDEST], ids=["own", "KEDA", "widest"])
+@pytest.mark.parametrize("values", [{"keda": {"enabled": True}}, WIDEST], ids=["KEDA", "widest"])
 def test_what_the_chart_makes_is_what_kubernetes_takes(values: dict[str, Any]) -> None:
     """By the schemas that the plain manifests pass; `helm lint` only misses an icon."""
     import helm_python
@@ -89,7 +89,6 @@ def test_values_reach_the_objects() -> None:
 
 
 def test_parts_that_are_off_make_no_objects() -> None:
-    """KEDA, migration, weights, network."""
     off = {"migrate": {"enabled": False}, "weights": {"pull": False}, "network": {"enabled": False}}
     kinds = {one["kind"] for one in rendered(off)}
 
@@ -105,20 +104,12 @@ def test_parts_that_are_off_make_no_objects() -> None:
     ],
 )
 def test_a_wrong_value_is_refused_by_its_name(values: dict[str, Any], named: str) -> None:
-    """A mistyped name would be ignored in silence otherwise."""
     import helm_python
 
     with helm_python.Chart.load(str(CHART)) as chart, pytest.raises(helm_python.HelmError) as refused:
         chart.validate_schema(chart.merge_values(values))
 
     assert named in str(refused.value)
-
-
-def test_the_chart_has_the_version_of_the_program() -> None:
-    """One release, one version."""
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
-
-    assert (version("tenuto"), version("tenuto")) == (chart["version"], chart["appVersion"])
 
 
 def plain_object(one: dict[str, Any]) -> tuple[tuple[str, str], dict[str, Any]]:

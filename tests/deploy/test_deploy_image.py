@@ -1,6 +1,5 @@
 """The Containerfile as a text, and its health check on a real service; `make fresh` runs the image."""
 
-import os
 import re
 import subprocess
 import sys
@@ -47,22 +46,6 @@ def test_the_image_is_built_from_what_is_there() -> None:
     assert [("USER", "10001:10001")] == [pair for pair in found if pair[0] == "USER"]
     assert any("--require-hashes -r requirements/serve.txt" in rest for _, rest in found)
     assert "://" not in CONTAINERFILE.read_text("utf-8")
-
-
-def test_the_studio_is_copied_from_where_it_is_built() -> None:
-    """The folder that vite's settings name, seen from the stage's own working directory."""
-    [out] = re.findall(
-        r"^const OUT = '(.+)'$", (ROOT / "studio/vite.config.ts").read_text("utf-8"), re.MULTILINE
-    )
-    found = instructions()
-    begins = found.index(("FROM", "--platform=$BUILDPLATFORM node:22-bookworm-slim AS studio"))
-    [folder] = [rest for name, rest in found[begins : begins + 7] if name == "WORKDIR"]
-    [(source, target)] = [
-        tuple(rest.split()[1:]) for name, rest in found if name == "COPY" and "--from=studio" in rest
-    ]
-
-    assert os.path.normpath(f"{folder}/{out}") == source
-    assert os.path.normpath(f"studio/{out}") == target
 
 
 def test_every_file_names_the_version_that_this_is() -> None:

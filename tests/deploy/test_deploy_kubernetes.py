@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import tomllib
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,15 +15,6 @@ from tenuto import config
 from tenuto.db.migrations import CHECK_S
 from tenuto.errors import SettingsInvalid
 from tenuto.process.data_opening import MIGRATIONS_PATIENCE_S
-
-
-@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
-def test_every_manifest_is_what_kubernetes_takes(path: Path) -> None:
-    """By the strict schemas of the oldest version that we name; KEDA's by those of its types."""
-    for found in documents(path):
-        validate(found)
-
-    assert documents(path)
 
 
 def test_kustomize_finds_every_file() -> None:

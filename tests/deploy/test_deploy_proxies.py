@@ -101,15 +101,6 @@ def test_the_largest_recording_passes_and_a_byte_more_does_not(front: Front) -> 
     assert (401, "invalid_api_key") == stranger
 
 
-def test_a_body_is_passed_on_as_it_arrives(front: Front) -> None:
-    """A sender who stops is told so by the service, within its patience: nothing was gathered (P14)."""
-    with front.proxy.connected() as connection:
-        connection.sendall(_upload_head(front, 1 << 20, front.service.key) + b"\r\n" + b"fLaC" * 64)
-        refused = _answered(connection)
-
-    assert (408, "request_timeout") == refused
-
-
 @pytest.mark.measured
 def test_what_is_streamed_arrives_as_it_is_made(front: Front) -> None:
     """Words of a chat come one by one; the first is there long before the last is said."""

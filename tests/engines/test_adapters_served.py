@@ -172,16 +172,6 @@ def test_a_machine_without_the_engines_python_knows_the_model_all_the_same(
     assert "tenuto_morse" not in sys.modules
 
 
-def test_a_speech_job_is_spoken_by_another_server(served: Served) -> None:
-    """Under that server's name of the model, with the key that a variable holds."""
-    operation = served.job("there/voice", {"text": "Hold the note.", "lang": "en"})
-    asked = served.upstream.asked[-1]
-
-    assert 840 == read_pcm16_wav(served.content(operation)).duration_ms
-    assert ("tts-1", f"Bearer {KEY}") == (asked.body["model"], asked.key)
-    assert "there/voice" == operation["artifacts"][0]["metadata"]["model_id"]
-
-
 def test_an_image_job_that_charges_is_drawn_once_and_charged(served: Served) -> None:
     """With the key in a file; the run's id goes along as idempotency key; 0.05 CNY (R146)."""
     before = len(served.upstream.asked)
@@ -216,14 +206,6 @@ def test_a_refused_call_that_charges_costs_nothing(served: Served) -> None:
         operation["billing"]["charged"],
     )
     assert "refused with 400 (overloaded)" in operation["error"]["message"]
-
-
-def test_a_free_call_that_is_lost_is_made_again(served: Served) -> None:
-    """Twice broken off, then answered: the caller sees a job that succeeded in its third attempt."""
-    served.upstream.faults += ["close", "cut"]
-    operation = served.job("there/voice", {"text": "Again."})
-
-    assert ("succeeded", 3) == (operation["state"], operation["attempt"])
 
 
 def test_a_model_is_composed_of_any_two_that_write_the_transcripts(served: Served) -> None:

@@ -155,7 +155,6 @@ def test_characters_of_several_tokens_stay_whole(model: Model) -> None:
 
 
 def test_a_prompt_over_the_context_is_refused_with_both_numbers(model: Model) -> None:
-    """Never cut; the refusal takes no time for the prompt itself."""
     with pytest.raises(EngineFailed) as caught:
         model.say("hello " * 9000)
 

@@ -120,7 +120,6 @@ def test_tokens_are_counted_with_their_ends(model: SentenceVectors) -> None:
 def test_what_is_too_long_is_refused_and_never_cut(
     model: SentenceVectors, texts: list[str], fault: str
 ) -> None:
-    """With the limit, before anything is computed."""
     with pytest.raises(InputError, match=fault) as refused:
         model.run(Asked(texts))
 
@@ -128,6 +127,5 @@ def test_what_is_too_long_is_refused_and_never_cut(
 
 
 def test_a_cancelled_run_stops(model: SentenceVectors) -> None:
-    """Before it has read its texts."""
     with pytest.raises(Cancelled):
         model.run(Asked(["a"], is_cancelled=True))

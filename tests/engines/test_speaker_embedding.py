@@ -53,7 +53,6 @@ def test_an_embedding_depends_on_neither_loudness_nor_company() -> None:
 
 @pytest.mark.parametrize("samples", [0, 1, 15_999])
 def test_where_there_is_no_sound_all_is_zero(samples: int) -> None:
-    """Silence is nobody's voice, and no division by zero."""
     assert not encoder().embed(np.zeros(samples, np.float32)).any()
 
 

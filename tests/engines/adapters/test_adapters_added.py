@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from engines.adapters.tiny_supertonic import write
 from servers import forking
 from servers.hub import Hub, Repository, commit_of
 from tenuto.config import load
@@ -102,25 +101,3 @@ def test_a_model_that_draws_is_added_with_its_licence(
     assert (2, True) == (wrong.returncode, one.licence.url in wrong.stderr)
     assert result["self_test"].startswith("image/png, ")
     assert not (tmp_path / "cache" / name / "pytorch_model.bin").exists()
-
-
-def test_an_arabic_voice_is_added_once_it_speaks(hub: Hub, tmp_path: Path) -> None:
-    """Its graphs are tiny; it runs in Tenuto's own Python."""
-    one = additions()["supertonic-3"]
-    folder = write(tmp_path / "tiny")
-    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    repository = hub.repositories[one.repository[0].repository]
-    repository.large = {name: path for name, path in files.items() if name.endswith(".onnx")}
-    repository.small = {name: path.read_bytes() for name, path in files.items() if name.endswith(".json")}
-    result = added(tmp_path, one, "--accept-licence", one.licence.name)
-
-    assert result["self_test"].startswith("audio/wav, ")
-
-
-def test_an_engine_with_its_own_python_asks_for_it(hub: Hub, tmp_path: Path) -> None:
-    """Nothing is asked of the hub before."""
-    done = add(tmp_path, "z-image-turbo")
-
-    assert 1 == done.returncode
-    assert "pip install tenuto-diffusers, then name that Python with --interpreter" in done.stderr
-    assert [] == hub.asked

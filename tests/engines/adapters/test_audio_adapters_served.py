@@ -116,40 +116,6 @@ def test_two_models_of_others_recognise_together(served: Served) -> None:
     assert [] == shown["warnings"]
 
 
-def test_what_stops_early_is_heard_once_more(served: Served) -> None:
-    """The model forgets the second speaker; asked again it doesn't, and nobody is bothered."""
-    served.answers("first", WHOLE.split("[7.5]", maxsplit=1)[0], WHOLE)
-    shown = served.recognised(FIRST)
-    calls = [json.loads(line) for line in (served.folder / "first" / "calls.jsonl").read_text().splitlines()]
-
-    assert ["Good morning everybody and welcome", "Thank you for the invitation"] == texts(shown)
-    assert [] == shown["warnings"]
-    assert [False, True] == [call["do_sample"] for call in calls][-2:]
-
-
-def test_what_stays_doubtful_is_a_warning(served: Served) -> None:
-    """The better of two bad transcripts, and why it is not to be trusted; the job succeeds and is charged."""
-    early = WHOLE.split("[7.5]", maxsplit=1)[0]
-    served.answers("first", f"{early}[4.6][S01]{'no, ' * 40}[5.6]", early, WHOLE)
-    shown = served.recognised(FIRST)
-
-    assert ["Good morning everybody and welcome"] == texts(shown)
-    assert ["segment_text: Nothing was written after 4 s, although there is sound."] == shown["warnings"]
-
-
-@pytest.mark.parametrize(("answers", "state"), [(["no times", WHOLE], "succeeded"), (["no times"], "failed")])
-def test_what_is_no_transcript_is_asked_for_again_then_fails(
-    served: Served, answers: list[str], state: str
-) -> None:
-    """One more try; then the engine has failed, and nothing is charged."""
-    served.answers("first", *answers)
-    content = encoded(np.frombuffer(tone(300, 12), "<i2"))
-    operation = served.caller.wait(recognise(served.caller, content, model=FIRST))
-
-    assert state == operation["state"]
-    assert (state == "failed") == (operation["billing"]["charged"] == "0.000000")
-
-
 def _voice(caller: Caller) -> str:
     content = voice(440)
     answer = caller.request(

@@ -66,7 +66,6 @@ def test_a_size_is_drawn_at_the_next_multiple_of_sixteen_and_cut_in_the_middle(d
 
 
 def test_each_step_is_told_and_a_run_that_is_cancelled_ends_after_it(draw: Draw) -> None:
-    """The process stays as it was."""
     drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
     drawing.draw(num_inference_steps=3)
     told, pid = list(drawing.steps), drawing.host.pid
@@ -80,7 +79,6 @@ def test_each_step_is_told_and_a_run_that_is_cancelled_ends_after_it(draw: Draw)
 
 
 def test_a_prompt_that_the_model_cannot_read_whole_is_told(draw: Draw) -> None:
-    """The pipeline cuts it without a word."""
     drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
 
     assert [] == drawing.draw("crane " * 512).metadata["warnings"]
@@ -96,7 +94,6 @@ def test_a_prompt_that_the_model_cannot_read_whole_is_told(draw: Draw) -> None:
 def test_what_goes_wrong_is_a_failure_and_the_process_stays(
     draw: Draw, prompt: str, says: str, transient: bool
 ) -> None:
-    """No room may come back; a model that overflows overflows again."""
     drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
     with pytest.raises(EngineFailed, match=says) as caught:
         drawing.draw(prompt)
@@ -116,13 +113,11 @@ def test_what_goes_wrong_is_a_failure_and_the_process_stays(
 def test_a_pipeline_that_does_not_fit_is_not_loaded(
     draw: Draw, adapter: str, pipeline: str, more: str, says: str
 ) -> None:
-    """It says what is missing, before any job."""
     with pytest.raises(HostNotReady, match=says):
         draw(adapter, pipeline, more).host.load()
 
 
 def test_a_large_model_may_be_offloaded(draw: Draw) -> None:
-    """Then it is not moved to the device as a whole."""
     drawing = draw("diffusers", "ZImagePipeline", 'options.offload = "model"\noptions.device = "cuda:1"')
     drawing.host.load()
 

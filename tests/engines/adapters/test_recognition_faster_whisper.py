@@ -98,7 +98,6 @@ def test_where_nobody_speaks_nothing_is_made_up(model: Adapted) -> None:
 
 
 def test_a_cancel_is_heard(model: Adapted) -> None:
-    """The host stays warm."""
     with pytest.raises(Cancelled) as ended:
         model.run({"language": "en"}, {"audio": two()[1]}, cancelled=cancelled())
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engines.adapters.adapted import Adapt, cancelled, tone
+from engines.adapters.adapted import Adapt, tone
 from tenuto.features.recognition.recognise_chunk import checked
-from tenuto.host.host import Cancelled, EngineFailed
+from tenuto.host.host import EngineFailed
 
 NAME = "moss-transcribe-diarize"
 SPOKEN = "[0.48][S01]Welcome everyone[1.66][2.26][S02]The pipeline is ready[3.81][3.9][S01]Great[4.5]"
@@ -48,7 +48,6 @@ def test_the_question_is_in_the_language_that_suits(adapt: Adapt, probed: str, i
 
 
 def test_an_operator_may_fix_the_question(adapt: Adapt) -> None:
-    """Then nothing is heard twice."""
     model = adapt(NAME, [SPOKEN], question="en")
     model.heard(SOUND)
 
@@ -93,18 +92,7 @@ def test_a_text_without_times_is_a_failure(adapt: Adapt) -> None:
 
 
 def test_a_part_that_is_heard_again_is_heard_otherwise(adapt: Adapt) -> None:
-    """Greedy, it would stop at the same place."""
     model = adapt(NAME, [SPOKEN], question="en")
     model.heard(SOUND, again=True)
 
     assert [(True, 0.8)] == [(call["do_sample"], call["temperature"]) for call in model.calls("generate")]
-
-
-def test_a_cancel_is_heard_between_tokens(adapt: Adapt) -> None:
-    """The host stays warm."""
-    model = adapt(NAME, [SPOKEN], question="en")
-    model.host.load()
-    with pytest.raises(Cancelled) as ended:
-        model.run({}, {"audio": SOUND}, cancelled=cancelled())
-
-    assert (False, True) == (ended.value.lost, model.host.alive)

@@ -36,7 +36,6 @@ def test_aligned_words_become_sentences_with_the_texts_own_marks(adapt: Adapt) -
 
 
 def test_words_without_spaces_are_aligned_by_character(adapt: Adapt) -> None:
-    """In Chinese an item is a character."""
     text = "今天天气很好。我们走吧！"
     items = [(sign, number / 4, number / 4 + 0.25) for number, sign in enumerate("今天天气很好我们走吧")]
     model = adapt(NAME, [[text, items]], aligner_dir="/aligner")
@@ -60,7 +59,6 @@ def test_languages_have_the_packages_names(adapt: Adapt) -> None:
 
 
 def test_the_language_is_that_of_most_words(adapt: Adapt) -> None:
-    """Noise is often written down as a syllable of another language."""
     heard = [("Chinese", "嗯。"), ("English", "Hold the note."), ("English", "Again, please."), ("", "")]
     model = adapt(NAME, [{"language": language, "text": text} for language, text in heard])
     value = model.heard((tone(300, 14) + bytes(32_000)) * 4, language="auto")

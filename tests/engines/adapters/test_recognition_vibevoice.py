@@ -89,7 +89,6 @@ def test_a_loop_is_stopped_and_doubted(adapt: Adapt) -> None:
     ],
 )
 def test_times_that_cannot_be_are_left_out_and_doubted(adapt: Adapt, item: dict[str, Any]) -> None:
-    """Whatever the model puts there; the other items stay."""
     value = adapt(NAME, [json.dumps([*ITEMS, item])]).heard(SOUND)
 
     assert 4 == len(value["segments"])

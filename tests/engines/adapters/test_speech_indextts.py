@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from engines.adapters.adapted import Adapt, Adapted, cancelled, voice
+from engines.adapters.adapted import Adapt, Adapted, voice
 from servers.rig import eventually
 from tenuto.features.speech import parameters as speech
-from tenuto.host.host import Cancelled, EngineFailed, HostNotReady
+from tenuto.host.host import EngineFailed, HostNotReady
 from tenuto.host.manifests import adapters
-from tenuto_indextts.reading import readable, split
+from tenuto_indextts.reading import readable
 
 RATE = 22_050
 TEXT = "One sentence. Another one, with more words in it."
@@ -135,7 +135,6 @@ def test_nothing_drawn_is_the_same_every_time(adapt: Adapt, reference: Path, nam
 
 
 def test_a_long_recording_is_cut_and_that_is_said(adapt: Adapt, reference: Path) -> None:
-    """The package hears 15 seconds and says nothing of it."""
     model = adapt("indextts-2.5", reference=str(reference))
     long = model.run(PARAMETERS, {"voice": voice(300, 15.5)}).metadata["warnings"]
 
@@ -233,25 +232,6 @@ def test_the_hubs_cache_stays_the_operators(adapt: Adapt, reference: Path) -> No
     assert (None, "the user's own") == (loaded["variable"], loaded["read"])
 
 
-def test_nothing_to_speak_is_told_before_the_model(adapt: Adapt, reference: Path) -> None:
-    """The model would make two seconds of noise of it."""
-    model = adapt("indextts-2.5", reference=str(reference))
-    with pytest.raises(EngineFailed) as failed:
-        model.run(PARAMETERS | {"text": "<|…|> ?!"}, {})
-
-    assert "nothing_to_speak" == failed.value.code
-
-
-def test_a_cancel_is_heard_between_segments(adapt: Adapt, reference: Path) -> None:
-    """Upstream tells where it is before each segment, which is where it can be stopped."""
-    model = adapt("indextts-2.5", reference=str(reference))
-    model.host.load()
-    with pytest.raises(Cancelled) as ended:
-        model.run(PARAMETERS, {}, cancelled=cancelled())
-
-    assert not ended.value.lost
-
-
 @pytest.mark.parametrize("lacking", ["reference", "model"])
 def test_what_is_not_there_is_named(adapt: Adapt, tmp_path: Path, lacking: str) -> None:
     """A folder without a model, a reference that is no recording: the engine is not ready, and says why."""
@@ -277,12 +257,3 @@ def test_what_is_not_there_is_named(adapt: Adapt, tmp_path: Path, lacking: str) 
 def test_only_the_contracts_markup_reaches_the_model(text: str, lang: str, read: str) -> None:
     """A syllable of the table, upper-cased, ü as V; special tokens and other sounds are plain text (R97)."""
     assert read == readable(text, lang)
-
-
-def test_a_text_is_split_without_breaking_an_annotation() -> None:
-    """For the first releases: at most so many tokens, nothing lost, nothing divided that belongs together."""
-    text = "他<行|XING2>走了很久。然后他停了下来，看了看周围的一切没有标点的很长的句子"
-    pieces = split(text, 12, len)
-
-    assert text == "".join(pieces)
-    assert all(len(piece) <= 12 and piece.count("<") == piece.count(">") for piece in pieces)

@@ -39,7 +39,6 @@ def test_arabic_is_spoken_at_its_length_and_the_same_again(tmp_path: Path) -> No
 
 
 def test_a_long_text_is_spoken_in_pieces_of_whole_sentences() -> None:
-    """Nothing is lost between them."""
     from tenuto_supertonic import split
 
     text = "One sentence. " * 60

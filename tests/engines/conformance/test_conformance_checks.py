@@ -84,19 +84,16 @@ def trial() -> Iterator[Trial]:
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_an_engine_that_is_right_passes(trial: Trial, check: Check) -> None:
-    """No check applies to nobody: this one passes all of them."""
     check(trial)
 
 
 @pytest.mark.parametrize(("check", "toy", "fault"), WRONG, ids=lambda value: getattr(value, "__name__", None))
 def test_each_check_finds_what_breaks_its_rule(check: Check, toy: str, fault: str) -> None:
-    """And says what it is."""
     with Trial(replace(SOUND, engine=f"toys:{toy}")) as trial, pytest.raises(Nonconformance, match=fault):
         check(trial)
 
 
 def test_every_check_has_an_engine_that_fails_it() -> None:
-    """A check that cannot fail would be worth nothing."""
     assert set(CHECKS) == set(BROKEN)
 
 

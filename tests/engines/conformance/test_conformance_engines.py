@@ -26,7 +26,6 @@ ELSEWHERE = {"faster-whisper", "supertonic"}
 
 @pytest.mark.parametrize("name", FAKES)
 def test_a_fake_conforms(name: str) -> None:
-    """What ships for trials is an engine like any other."""
     assert {} == faults(examine(fake(name)))
 
 
@@ -63,35 +62,26 @@ def test_an_engine_that_calls_a_server_conforms(
 
 
 def test_no_engine_is_left_out() -> None:
-    """Every entry point that is installed has its examination."""
     ours = {entry.model for entry in ENTRIES if entry.fake and entry.engine}
 
     assert set(FAKES) == ours
     assert set(adapters()) == {*ADAPTED, *REMOTE, *OTHER_MODELS, *ELSEWHERE}
 
 
-LATE, NONSENSE = ((code).to_bytes(2, "little") * 4000 for code in (1007, 1005))
+LATE = (1007).to_bytes(2, "little") * 4000
 
 
 @pytest.mark.parametrize(
     ("model", "changes", "fault"),
     [
         ("fake/speech", {"parameters": {"text": "[fake:garbage] words"}}, "not RIFF WAVE"),
-        ("fake/image", {"parameters": {"prompt": "[fake:garbage] a crane"}}, "not a PNG"),
-        ("fake/image", {"parameters": {"prompt": "[fake:cut] a crane"}}, "chunk is broken"),
         ("fake/image", {"parameters": {"prompt": "[fake:trailing] a crane"}}, "does not end where"),
         ("fake/image", {"parameters": {"prompt": "[fake:other_size] a crane"}}, "248 × 256, not 256 × 256"),
         ("fake/image", {"parameters": {"prompt": "[fake:jpeg] a crane"}}, "'image/jpeg', not 'image/png'"),
-        ("fake/segment-text", {"inputs": {"audio": NONSENSE}}, "not JSON"),
-        (
-            "fake/segment-text",
-            {"inputs": {"audio": LATE}},
-            "from .* to 1000000",
-        ),
+        ("fake/segment-text", {"inputs": {"audio": LATE}}, "from .* to 1000000"),
     ],
 )
 def test_a_fake_that_gives_nonsense_is_found_out(model: str, changes: dict[str, Any], fault: str) -> None:
-    """What the service refuses of an engine, the suite refuses too."""
     made = fake(model)
     merged: dict[str, Any] = {name: {**getattr(made, name), **new} for name, new in changes.items()}
     subject = replace(made, **merged)

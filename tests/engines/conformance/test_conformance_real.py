@@ -31,7 +31,6 @@ def test_an_engine_with_its_weights_conforms(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.variant("program")
 def test_faster_whisper_conforms_with_the_base_model() -> None:
-    """The package of others, in the interpreter that has it."""
     options = {
         "model_dir": str(default_cache() / "whisper-base"),
         "device": "cpu",
@@ -44,7 +43,6 @@ def test_faster_whisper_conforms_with_the_base_model() -> None:
 
 
 def test_no_engine_with_weights_is_left_out() -> None:
-    """Every model that is offered as it is has its examination."""
     offered = [entry for entry in ENTRIES if entry.installed and entry.engine]
 
     assert len(REAL) == len(offered)

@@ -68,7 +68,6 @@ def test_a_picture_is_laid_where_it_belongs_at_any_size() -> None:
 
 
 def test_what_is_partly_outside_is_cut_and_what_is_outside_is_nowhere() -> None:
-    """A place beyond the edge is no error."""
     canvas = np.ones((64, 64, 3), np.float32)
     paste(canvas, [disc(64, (0, 0, 1))], Place(0, 0, 64))
     touched = float((canvas[..., 0] < 0.5).mean())
@@ -95,7 +94,6 @@ def test_a_thing_gets_the_colour_and_keeps_its_shading(colour: str) -> None:
 
 
 def test_oklab_is_its_own_inverse() -> None:
-    """Every colour comes back."""
     rgb = np.random.default_rng(1).random((1000, 3)).astype(np.float32)
 
     assert np.allclose(rgb, from_oklab(to_oklab(rgb)), atol=2e-3)
@@ -115,7 +113,6 @@ def test_oklab_is_its_own_inverse() -> None:
 )
 @pytest.mark.parametrize(("width", "height"), [(512, 512), (1024, 256), (256, 1024)])
 def test_things_stand_as_the_prompt_says(prompt: str, axis: int, sign: int, width: int, height: int) -> None:
-    """In a canvas of any shape."""
     scene = READER.read(prompt)
     first = 0 if scene.things[0].phrase in ("cat", "猫") else 1
     found = scene_of(prompt, width, height)

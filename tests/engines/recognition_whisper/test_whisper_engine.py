@@ -1,6 +1,5 @@
 """The first recognition engine with its real weights, on short recordings that the service speaks itself."""
 
-import json
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -14,7 +13,6 @@ from lab.quality.recordings import (
     apart,
     music,
     noise,
-    pcm,
     recognised,
     recogniser,
     silence,
@@ -50,53 +48,34 @@ def spans(value: dict[str, Any], kind: str) -> list[tuple[float, float]]:
     return [(one["start"], one["end"]) for one in value["segments"] if one["type"] == kind]
 
 
-def test_every_word_is_written_in_segments_with_times() -> None:
-    """Sorted, inside the audio, with a type and a speaker (R124)."""
-    made, value, _ = meeting()
-    segments = value["segments"]
-    spoken = sounding("en", " ".join(made.texts))
+def test_a_meeting_is_written_down() -> None:
+    """Each word in a segment with a type, a speaker and times (R124).
 
-    assert error_rate(spoken, sounding("en", said(value))) <= 0.05
+    Sentences begin and end within half a second of their sound. Who speaks first is S01, also when he speaks
+    again. Music, noise and silence are where they are, without words.
+    """
+    made, value, run = meeting()
+    segments, found = value["segments"], spans(value, "speech")
+    who = [one["speaker"] for one in segments if one["type"] == "speech"]
+    others = [one for one in segments if one["type"] != "speech"]
+
+    assert error_rate(sounding("en", " ".join(made.texts)), sounding("en", said(value))) <= 0.05
+    assert ("en", []) == (value["language"], value["warnings"])
     assert segments == sorted(segments, key=lambda one: (one["start"], one["end"]))
     assert all(0 <= one["start"] <= one["end"] <= made.length / 16_000 for one in segments)
     assert all({"start", "end", "text", "speaker", "type"} == set(one) for one in segments)
-    assert "en" == value["language"]
-    assert [] == value["warnings"]
-
-
-def test_words_stand_where_they_are_spoken() -> None:
-    """A sentence begins and ends within half a second of where its sound does."""
-    made, value, _ = meeting()
-    found = spans(value, "speech")
-
     for start, end, what in made.turns:
         if what in VOICES:
             assert min(abs(begin - start) for begin, _ in found) < 0.5
             assert min(abs(finish - end) for _, finish in found) < 0.5
-
-
-def test_speakers_are_told_apart_and_known_again() -> None:
-    """Who speaks first is S01, also when he speaks again; each has an embedding (R124)."""
-    _, value, _ = meeting()
-    who = [one["speaker"] for one in value["segments"] if one["type"] == "speech"]
-
+        elif what in ("music", "noise", "silence"):
+            [(begin, finish)] = spans(value, what)
+            assert abs(begin - start) <= 1 and abs(finish - end) <= 1
     assert ["S01", "S02", "S01"] == [one for at, one in enumerate(who) if at == 0 or who[at - 1] != one]
-    assert {"S01", "S02"} == set(value["speakers"])
-    assert all(256 == len(embedding) for embedding in value["speakers"].values())
-
-
-def test_music_noise_and_silence_are_told_and_have_no_words() -> None:
-    """Each within a second of where it is, without text or speaker (R124)."""
-    made, value, _ = meeting()
-
-    for start, end, what in made.turns:
-        if what in ("music", "noise", "silence"):
-            (found,) = spans(value, what)
-            assert abs(found[0] - start) <= 1
-            assert abs(found[1] - end) <= 1
-    assert all(
-        not one["text"] and one["speaker"] is None for one in value["segments"] if one["type"] != "speech"
-    )
+    assert {"S01": 256, "S02": 256} == {name: len(vector) for name, vector in value["speakers"].items()}
+    assert all(not one["text"] and one["speaker"] is None for one in others)
+    # Text is reported as it becomes final.
+    assert said(value) == " ".join(text for text, _, _ in run.pieces)
 
 
 @pytest.mark.variant("model", only="ar")
@@ -122,7 +101,6 @@ def test_the_language_is_found_by_the_engine_itself(lang: str, text: str, limit:
 
 @pytest.mark.parametrize("sound", [silence(5), music(8, seed=3), noise(5)], ids=["silence", "music", "noise"])
 def test_no_words_are_made_up_where_nobody_speaks(sound: Any) -> None:
-    """Whisper by itself writes thanks for watching there."""
     value = recognised(sound)
 
     assert "" == said(value)
@@ -130,9 +108,8 @@ def test_no_words_are_made_up_where_nobody_speaks(sound: Any) -> None:
     assert 1 == len({one["type"] for one in value["segments"]})
 
 
-@pytest.mark.parametrize("count", [0, 1, 399, 8000])
+@pytest.mark.parametrize("count", [0, 1, 8000])
 def test_a_part_shorter_than_a_word_is_recognised_as_nothing(count: int) -> None:
-    """No sound, one sample, less than a frame, half a second."""
     value = recognised(silence(count / 16_000)[:count])
 
     assert "" == said(value)
@@ -147,7 +124,6 @@ def test_the_same_sound_gives_the_same_answer() -> None:
 
 
 def test_a_run_says_how_far_it_is_and_can_be_cancelled_between_windows() -> None:
-    """Progress in seconds of the audio; a cancel is noticed."""
     made, _, told = meeting()
 
     assert {"events", "encoding", "recognition", "speakers"} == {stage for stage, *_ in told.steps}
@@ -163,13 +139,6 @@ def test_a_run_says_how_far_it_is_and_can_be_cancelled_between_windows() -> None
         recognised(made.samples, Impatient({"language": None}))
 
 
-def test_text_is_reported_as_it_becomes_final() -> None:
-    """The pieces joined are the text of the transcript."""
-    _, value, run = meeting()
-
-    assert said(value) == " ".join(text for text, _, _ in run.pieces)
-
-
 def test_progress_is_the_share_of_the_work_that_is_done() -> None:
     """It never falls and makes no long step: a window at a time until four are decoded at once."""
     run = QuietRun({"language": None})
@@ -181,19 +150,7 @@ def test_progress_is_the_share_of_the_work_that_is_done() -> None:
     assert 0.4 <= run.share_before_text <= 0.75
 
 
-def test_the_result_is_json_that_names_the_model() -> None:
-    """Media type, metadata and duration."""
-    run = QuietRun({"language": None}, pcm(silence(1.5)))
-    result = recogniser().run(run)
-
-    assert "application/json" == result.media_type
-    assert {"model_id": "Systran/faster-whisper-base", "model_revision": "r1"} == result.metadata
-    assert 1500 == result.duration_ms
-    assert {"language", "segments", "speakers", "warnings"} == set(json.loads(result.content))
-
-
 @pytest.mark.parametrize("content", [b"\0", bytes(2 * 16_000 * 901)], ids=["half a sample", "too long"])
 def test_what_is_no_part_is_refused(content: bytes) -> None:
-    """A worker's mistake ends the run, not the host."""
     with pytest.raises(EngineError):
         recogniser().run(QuietRun({"language": None}, content))

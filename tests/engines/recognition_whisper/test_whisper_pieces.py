@@ -70,12 +70,10 @@ def test_languages_have_many_names(said: str | None, code: str | None) -> None:
 
 
 def test_traditional_characters_become_simplified() -> None:
-    """Characters that are the same in both, and other scripts, stay."""
     assert "图书馆开门 café 123" == simplified("圖書館開門 café 123")
 
 
 def test_voices_are_where_speech_or_singing_is_likely() -> None:
-    """A breath parts nothing, a click is no voice."""
     probabilities = np.zeros((1000, 3), np.float32)
     probabilities[100:200, 0] = probabilities[220:300, 1] = probabilities[500:505, 0] = 0.9
     probabilities[600:900, 2] = 0.9
@@ -104,7 +102,6 @@ def test_windows_hold_all_speech_once_and_are_short_enough(spans: list[tuple[flo
 
 
 def test_a_long_pause_parts_two_windows() -> None:
-    """How long it is, is the engine's choice."""
     spans, levels = [(1.0, 10.0), (13.0, 20.0), (25.0, 26.0)], np.zeros(FRAMES, np.float32)
 
     assert [spans[:1], spans[1:2], spans[2:]] == [
@@ -135,7 +132,6 @@ def test_speech_without_words_is_found() -> None:
 
 
 def test_speech_behind_the_last_segment_is_a_tail() -> None:
-    """A pause, or the end of a sound, is nothing to hear again."""
     window = Window(0, 29.2, ((0, 20), (25, 29)))
 
     assert Window(24, 29.2, ((25, 29),)) == tail_of(window, 24)
@@ -192,7 +188,6 @@ def test_words_are_grouped_evenly_within_a_breath() -> None:
 
 @pytest.mark.parametrize("persons", [1, 2, 5])
 def test_voices_are_clustered(persons: int) -> None:
-    """As many as there are, whatever the order."""
     random = np.random.default_rng(persons)
     truth = random.integers(0, persons, 60)
     truth[:persons] = np.arange(persons)
@@ -205,7 +200,6 @@ def test_voices_are_clustered(persons: int) -> None:
 
 
 def test_nothing_is_clustered_to_nothing() -> None:
-    """A part without speech has no speakers."""
     assert [] == speakers.assign([], np.zeros((0, 256), np.float32))
 
 
@@ -225,7 +219,6 @@ def test_a_loop_is_left_once(before: list[int], loop: list[int]) -> None:
 
 
 def test_a_loop_over_segments_is_left_once() -> None:
-    """The times between the repeated words stay."""
     looping = [900, 7, 901, 902, 1, 2, 903, 904, 1, 2, 905, 1, 2, 906, 1, 2, 907]
 
     assert [900, 7, 901, 902, 903, 904, 905, 906, 1, 2, 907] == without_loops(looping, lambda one: one >= 900)
@@ -242,12 +235,10 @@ def test_a_loop_over_segments_is_left_once() -> None:
     ],
 )
 def test_text_that_repeats_itself_is_a_loop(text: str, looping: bool) -> None:
-    """Five times the same; laughter and a repeated word are speech."""
     assert looping == loops(text)
 
 
 def test_only_unsure_words_in_silence_are_made_up() -> None:
-    """Each alone is not enough."""
     assert [True, False, False] == [is_made_up(*pair) for pair in ((-1.5, 0.9), (-1.5, 0.1), (-0.3, 0.9))]
 
 

@@ -35,7 +35,6 @@ def test_peaks_that_would_clip_are_turned_down_and_nothing_else() -> None:
 
 
 def test_a_gain_makes_a_segment_louder() -> None:
-    """By this factor, where it has no peak that would clip."""
     sound = (0.1 * np.sin(np.linspace(0, 3000, 24_000))).astype(np.float32)
 
     assert np.allclose(2.5 * audio.finished(sound), audio.finished(sound, 2.5), atol=1e-6)
@@ -52,5 +51,4 @@ def test_silence_at_the_edges_is_cut_and_the_cut_is_faded() -> None:
 
 
 def test_silence_alone_is_nothing() -> None:
-    """A segment without a sound has no samples."""
     assert 0 == audio.finished(np.zeros(1000, np.float32)).size

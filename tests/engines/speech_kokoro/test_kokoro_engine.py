@@ -12,7 +12,7 @@ from servers.cores import ENGINE_THREADS
 from tenuto.features.models.cache import default_cache
 from tenuto.job.audio_segments import MAX_SEGMENTS
 from tenuto_engine import Cancelled, EngineError, Result
-from tenuto_kokoro import HONOURED, NOT_HONOURED, KokoroEngine, audio
+from tenuto_kokoro import KokoroEngine, audio
 from tenuto_kokoro.styles import ORIGINAL_VOICES, read_style
 
 CACHE = default_cache()
@@ -108,7 +108,6 @@ def test_every_language_is_spoken(lang: str, text: str) -> None:
 
 
 def test_segments_make_up_the_whole_with_the_pause_at_the_head_of_each_but_the_first() -> None:
-    """The final file is the segments' samples one after the other."""
     run, result = streamed()
     pause = audio.silence(350)
 
@@ -139,7 +138,6 @@ def test_the_most_segments_of_a_text_are_those_of_a_preview() -> None:
 
 
 def test_streaming_changes_nothing_in_the_result_and_neither_does_a_second_run() -> None:
-    """The same parameters give the same bytes."""
     assert greeting().content == spoken(GREETING, stream=True).content
 
 
@@ -155,7 +153,6 @@ def test_a_named_voice_speaks_in_its_own_style() -> None:
 
 
 def test_a_chosen_reading_changes_the_sound() -> None:
-    """<行|XING2> is not said as the dictionary would."""
     usual = spoken("银行").content
 
     assert usual != spoken("银<行|XING2>").content
@@ -163,7 +160,6 @@ def test_a_chosen_reading_changes_the_sound() -> None:
 
 
 def test_what_cannot_be_spoken_is_left_out_with_a_warning() -> None:
-    """The warning names the characters, each once."""
     warnings = spoken("你😀好😀。").metadata["warnings"]
 
     assert ["Characters that cannot be spoken were left out: 😀"] == warnings
@@ -177,11 +173,8 @@ def test_markup_is_read_as_text_with_a_warning() -> None:
     assert [] == spoken("<行|HANG2>，3<5。").metadata["warnings"]
 
 
-@pytest.mark.parametrize(
-    "text", ["😀", "……", "，。！", "<>", "Привет", "สวัสดี 안녕", "っ", "ー", "\u200d\u200f"]
-)
+@pytest.mark.parametrize("text", ["😀", "……", "<>", "Привет", "っ", "\u200d\u200f"])
 def test_nothing_to_speak_is_an_error(text: str) -> None:
-    """A text without a sound is the caller's mistake."""
     with pytest.raises(EngineError) as raised:
         spoken(text)
 
@@ -191,7 +184,6 @@ def test_nothing_to_speak_is_an_error(text: str) -> None:
 
 
 def test_a_cancelled_run_stops_between_segments() -> None:
-    """No segment is spoken after the run was asked to stop."""
     run = RecordedRun(
         cancel_after=1, text="今天天气很好。我们去公园。明天再见。", max_text_tokens_per_segment=20
     )
@@ -199,12 +191,6 @@ def test_a_cancelled_run_stops_between_segments() -> None:
         engine().run(run)
 
     assert 1 == len(run.steps)
-
-
-def test_every_parameter_is_honoured_or_has_a_reason() -> None:
-    """No parameter of speech is silently ignored."""
-    assert not set(HONOURED) & set(NOT_HONOURED)
-    assert all(NOT_HONOURED.values())
 
 
 def test_a_voice_of_two_presets_is_their_mean() -> None:

@@ -56,12 +56,10 @@ def test_kana_are_said_as_the_model_was_taught(kana: str, sounds: str) -> None:
     ],
 )
 def test_numbers_change_sounds_with_what_they_count(written: str, kana: str) -> None:
-    """Digits go to the dictionary as kanji, which knows the changes."""
     assert ja_kana.sounds(kana) == said(written)
 
 
 def test_numbers_are_written_out() -> None:
-    """Dates, times, money and shares."""
     assert "二千二十六年三月五日" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "2026-03-05")
     assert "十三時三十分" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "13:30")
     assert "千二百円" == ja_numbers.PATTERN.sub(ja_numbers.expanded, "￥1,200")
@@ -83,10 +81,8 @@ def test_numbers_are_written_out() -> None:
     ],
 )
 def test_a_hyphen_between_two_numbers_is_no_minus(written: str, spoken: str) -> None:
-    """From March to May, not minus May."""
     assert spoken == ja_numbers.PATTERN.sub(ja_numbers.expanded, written)
 
 
 def test_particles_are_said_not_spelled() -> None:
-    """は is said wa where it marks the topic."""
     assert "βa" in said("今日は")

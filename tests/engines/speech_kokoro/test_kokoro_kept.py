@@ -24,7 +24,6 @@ for _ in range(20):
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    """By the next process, and after a second write."""
     kept = Kept(tmp_path / "folder", DEPENDS_ON)
     assert kept.read() is None
     for _ in range(2):
@@ -46,7 +45,6 @@ def test_other_circumstances_have_a_content_of_their_own(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "only a hash", "longer", "first", "middle", "hash"])
 def test_a_damaged_file_is_not_read(tmp_path: Path, damage: str) -> None:
-    """Wherever the damage is; the next write replaces it."""
     kept = Kept(tmp_path, DEPENDS_ON)
     kept.write(CONTENT)
     whole = bytearray(kept.path.read_bytes())
@@ -62,7 +60,6 @@ def test_a_damaged_file_is_not_read(tmp_path: Path, damage: str) -> None:
 
 
 def test_processes_may_write_at_once(tmp_path: Path) -> None:
-    """None of them reads what another has not written to its end."""
     command = [sys.executable, "-c", WRITE, str(tmp_path / "folder")]
     (tmp_path / "folder").mkdir()
     writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(WRITERS)]

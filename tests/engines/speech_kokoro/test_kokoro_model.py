@@ -61,7 +61,6 @@ def test_the_model_is_optimised_once(path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_folder_that_cannot_be_written_costs_only_time(path: Path) -> None:
-    """The operator sees why each load optimises the model."""
     folder = path.parent / OPTIMISED
     folder.write_bytes(b"")
 

@@ -1,7 +1,6 @@
 """Kokoro's convolutions as products of matrices: the file's integers, and the file's speech."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import graph, products
 from tenuto_kokoro.languages import Languages
 from tenuto_kokoro.model import DURATIONS, Model
-from tenuto_kokoro.patterns import Patterns, Product
 from tenuto_kokoro.styles import read_style
 
 CACHE = default_cache()
@@ -36,11 +34,6 @@ DECODED: dict[str, graph.Shape] = {
 half frames; the spectrum of the harmonic source, which is the sine of an angle that grows to 40,000 and more,
 where neighbouring 32-bit numbers are 0.004 apart: it depends on how each operation before it rounds."""
 TIMES = 24
-FRAME, STEP = 1024, 256
-AUDIBLE = 1e-3
-"""Of the loudest frequency: what is weaker is not compared."""
-ROUNDING = 1.15
-"""How much farther from the floating-point model than the file's own quantisation the speech may be."""
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 
@@ -131,55 +124,6 @@ def test_durations_and_melody_are_the_files_to_the_bit() -> None:
     assert [True] * len(wanted) == [np.array_equal(*pair) for pair in zip(expected, actual, strict=True)]
 
 
-def test_the_speech_is_as_near_to_the_floating_point_model_as_the_files() -> None:
-    """The rewritten decoder rounds otherwise, which is not heard beside what eight bits lose."""
-    given = feed()
-    values = computed(graph.part(MODEL, list(DECODED)), given)
-    given |= dict(zip(DECODED, values, strict=True))
-
-    def distance(model: bytes) -> float:
-        return float(np.sqrt(np.mean((spectrum(computed(model, given)[0]) - reference)[audible] ** 2)))
-
-    reference = spectrum(computed(graph.part(MODEL, inputs=DECODED, rewrite=floating), given)[0])
-    audible = reference > reference.max() + 20 * np.log10(AUDIBLE)
-    of_the_file = distance(graph.part(MODEL, inputs=DECODED))
-    rewritten = distance(graph.part(MODEL, inputs=DECODED, rewrite=products.fast))
-
-    assert rewritten < ROUNDING * of_the_file
-
-
-def floating(nodes: Sequence[graph.Node], constant: graph.Constants) -> graph.Rewritten:
-    """The same weights, and inputs that are not quantised."""
-    patterns = Patterns(nodes)
-    made: list[graph.Node] = []
-    ends: dict[str, list[graph.Node]] = {}
-    for each in nodes:
-        made += ends.pop(each.outputs[0], [each])
-        if each.type in ("ConvInteger", "MatMulInteger"):
-            end, product = patterns.product(each)
-            ends[end.outputs[0]] = _floating(patterns, product, end.outputs[0])
-    return made, []
-
-
-def _floating(patterns: Patterns, product: Product, output: str) -> list[graph.Node]:
-    quantised, weight, _, zero = product.operation.inputs
-    value, floats = patterns.makers[quantised].inputs[0], f"{output}_weights"
-    (scale,) = (name for name in patterns.makers[product.scales].inputs if name not in patterns.makers)
-    weights = graph.node("DequantizeLinear", (weight, scale, zero), floats, {"axis": 1})
-    if product.operation.type == "MatMulInteger":
-        return [weights, graph.node("MatMul", (value, floats), output)]
-    inputs = (value, floats) if product.bias is None else (value, floats, product.bias)
-    weights = graph.node("DequantizeLinear", (weight, scale, zero), floats)
-    return [weights, graph.node("Conv", inputs, output, content=product.operation.content)]
-
-
-def spectrum(samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """In decibels, [times, frequencies]."""
-    frames = np.lib.stride_tricks.sliding_window_view(samples.ravel(), FRAME)[::STEP] * np.hanning(FRAME)
-    found: npt.NDArray[np.float64] = 20 * np.log10(np.abs(np.fft.rfft(frames)) + 1e-9)
-    return found
-
-
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
@@ -197,7 +141,6 @@ def test_weights_whose_products_could_overflow_are_left_alone(rows: list[int], e
 
 
 def test_the_engine_computes_products() -> None:
-    """Whoever installs Kokoro has them."""
     (expected,) = computed(graph.part(MODEL, rewrite=products.fast), feed())
 
     assert np.array_equal(expected, Model(MODEL, ENGINE_THREADS).samples(feed()))

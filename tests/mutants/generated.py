@@ -68,8 +68,8 @@ PARTS = (
     Part("job", 50, (*_JOBS, "tests/billing"), (*_LEDGER, "tests/artifacts"), (*_JOBS[1:4], *_EDGE)),
     Part("money", 20, ("tests/billing", "tests/chat", *_JOBS), (*_LEDGER, "tests/web"), _contract("money")),
     Part("account", 20, ("tests/accounts", "tests/web", "tests/api"), ("tests/jobs",), _EDGE),
-    Part("api", 12, ("tests/api",), ("tests/telemetry",), ("tests/limits", *_contract("uploads", "general"))),
-    Part("file", 18, ("tests/artifacts", "tests/blobs"), ("tests/worker", "tests/jobs"), _EDGE),
+    Part("api", 12, ("tests/api",), ("tests/telemetry",), ("tests/limits", *_contract("uploads", "account"))),
+    Part("file", 18, ("tests/artifacts", "tests/blobs"), ("tests/worker", "tests/jobs", "tests/web"), _EDGE),
 )
 """The tests that see most come first."""
 _MODULES = {

@@ -7,7 +7,6 @@ import hashlib
 import re
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -20,8 +19,7 @@ from servers.callers import Caller, Operator, error_code, job
 from servers.recordings import recording
 from servers.speed import HANG_S
 from tenuto import config
-from tenuto.api.uploads import MAX_UPLOADS, RESERVED_UPLOADS, Uploads
-from tenuto.errors import RateLimited, Unavailable
+from tenuto.errors import RateLimited
 from tenuto.features.chat.chat_body import check
 from tenuto.features.chat.upstream import refusal
 from tenuto.features.telemetry.api_metrics import LIMITS
@@ -140,37 +138,6 @@ def test_stored_files(small: Limited) -> None:
         answers[0].headers["retry-after"],
     )
     assert 201 == again.status_code
-
-
-def test_process_uploads() -> None:
-    """Thirty-two at once of all accounts together; the next is told 503, by the limit's name."""
-    uploads = Uploads(0)
-    with ExitStack() as stack:
-        for number in range(MAX_UPLOADS):
-            stack.enter_context(uploads.slot(f"account_{number}"))
-        with pytest.raises(Unavailable) as caught:
-            stack.enter_context(uploads.slot("account_last"))
-
-    assert "process_uploads" == caught.value.limit
-    with uploads.slot("account_last"):
-        pass
-
-
-def test_few_accounts_do_not_take_all_uploads() -> None:
-    """Four accounts with eight slow uploads each leave places to accounts that have none under way (P14)."""
-    uploads = Uploads(8)
-    with ExitStack() as stack:
-        taken = Counter[str]()
-        for account_id in "abcd" * 8:
-            with suppress(Unavailable):
-                stack.enter_context(uploads.slot(account_id))
-                taken[account_id] += 1
-        for number in range(RESERVED_UPLOADS):
-            stack.enter_context(uploads.slot(f"other_{number}"))
-
-        assert MAX_UPLOADS - RESERVED_UPLOADS == taken.total()
-        with pytest.raises(Unavailable):
-            stack.enter_context(uploads.slot("another"))
 
 
 def test_queued_chats(small: Limited) -> None:

@@ -1,8 +1,9 @@
 """Does a test notice each mutant? `python -m tests.mutants [WORD …]` runs those with a word in their names.
 
-Those that are generated from the syntax tree are tried in forked processes (`forked.py`); `outcomes.tsv` has
-the sample, and which test has caught each. Those that somebody wrote, `mutants.toml`, are put into a copy of
-the tree. First the tests pass without a mutant, or they would prove nothing. Exit code 1: one has survived.
+Those that are generated from the syntax tree are tried in forked processes (`forked.py`), and those that
+survive there in a copy of the tree, by tests of the service. `outcomes.tsv` has the sample, and the test that
+has caught each. Those that somebody wrote, `mutants.toml`, are put into a copy of the tree, too. First the
+tests pass without a mutant, or they would prove nothing. Exit code 1: one has survived.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from mutants import forked, generated
-from mutants.table import ROOT, Mutant, applied, mutants
+from mutants.table import ROOT, Mutant, mutants, mutated, replaced
 from without_features import copied
 
 OUTCOMES = Path(__file__).parent / "outcomes.tsv"
@@ -85,8 +86,28 @@ def try_generated(rows: list[str], jobs: int, *, is_wide: bool) -> list[str]:
         own = [name for name in names if name.part == part]
         if own and not forked.run(part, own, ROOT, jobs=jobs, is_wide=is_wide, tell=tell):
             raise SystemExit(f"the tests of {part.modules} fail without any mutant")
+        outcomes = recorded()
+        survivors = [name for name in own if outcomes[str(name)] == forked.SURVIVED]
+        if survivors and is_wide:
+            try_served(part, survivors, tell)
     outcomes = recorded()
     return [row for row in rows if outcomes[row] == forked.SURVIVED]
+
+
+def try_served(part: generated.Part, names: list[generated.Name], tell: forked.Tell) -> None:
+    """Each in a copy of the tree, against the tests of a service of that code, which is another process."""
+    tests = ["-m", "not measured", "-k", "not mutant", *part.served]
+    with tempfile.TemporaryDirectory(prefix="tenuto-mutants-") as folder:
+        tree = copied(Path(folder))
+        sound, said = run(tree, tests, stop=True)
+        if sound != PASSED:
+            raise SystemExit(f"{said}\nthe tests of the service fail without any mutant")
+        for name in names:
+            made = generated.mutated(name, tree)
+            assert made is not None, "it has survived"
+            with replaced(dict([made])):
+                code, said = run(tree, tests, stop=True)
+            tell(name, forked.SURVIVED if code == PASSED else first_failed(said).partition("[")[0])
 
 
 def try_by_hand(chosen: list[Mutant]) -> list[str]:
@@ -116,14 +137,12 @@ def write(rows: dict[str, str]) -> None:
 def judge(tree: Path, mutant: Mutant) -> Outcome:
     """Put the mutant in and run its tests until one fails."""
     began = time.monotonic()
-    with applied(mutant, tree):
+    with replaced(mutated(mutant, tree)):
         code, said = run(tree, list(mutant.seen_by), stop=True)
     seconds = time.monotonic() - began
     if code not in (PASSED, FAILED):
         raise SystemExit(f"{mutant.name}: pytest ended with {code}, which says nothing of the mutant\n{said}")
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - .*)?$", said, re.MULTILINE)
-    seen_by = None if code == PASSED else failed[1] if failed else "a test"
-    return Outcome(mutant, seen_by, seconds)
+    return Outcome(mutant, None if code == PASSED else first_failed(said), seconds)
 
 
 def run(tree: Path, tests: list[str], *, stop: bool) -> tuple[int, str]:
@@ -136,6 +155,12 @@ def run(tree: Path, tests: list[str], *, stop: bool) -> tuple[int, str]:
         command, cwd=tree, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
     )
     return done.returncode, done.stdout + done.stderr
+
+
+def first_failed(said: str) -> str:
+    """The test that pytest says has failed first."""
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - .*)?$", said, re.MULTILINE)
+    return failed[1] if failed else "a test"
 
 
 def show(outcome: Outcome) -> Outcome:

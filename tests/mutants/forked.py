@@ -21,7 +21,7 @@ from mutants.generated import SOURCES, Name, Part, mutated
 SURVIVED, GONE = "survived", "gone"
 HANGS = "hangs"
 PROCESSOR_S = 400
-"""Whoever takes longer hangs, and that is seen."""
+"""Who takes longer, and twice as long as without a mutant, hangs, and that is seen."""
 Tell = Callable[[Name, str], None]
 
 
@@ -32,6 +32,7 @@ class Trial:
         self.names, self.root, self.jobs, self.tell = names, root, jobs, tell
         self.failed: str | None = None
         self.is_sound = False
+        self.processor_s = 3 * PROCESSOR_S
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and self.failed is None:
@@ -45,6 +46,7 @@ class Trial:
         if not self.is_sound:
             print(f"{seen} without any mutant: these tests can tell nothing", file=sys.stderr)
             return True
+        self.processor_s = max(PROCESSOR_S, 2 * int(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime))
         for name, outcome in self._outcomes(session, list(self.names)):
             if name is not None:
                 self.tell(name, outcome)
@@ -71,7 +73,7 @@ class Trial:
 
     def _try(self, session: pytest.Session, name: Name | None, written: int) -> None:
         """In a process of its own: never returns."""
-        resource.setrlimit(resource.RLIMIT_CPU, (PROCESSOR_S, PROCESSOR_S))
+        resource.setrlimit(resource.RLIMIT_CPU, (self.processor_s, self.processor_s))
         with contextlib.suppress(BaseException), Path(os.devnull).open("w") as nothing:
             os.dup2(nothing.fileno(), 1)
             os.dup2(nothing.fileno(), 2)

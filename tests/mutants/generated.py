@@ -45,32 +45,63 @@ class Part:
     tests: tuple[str, ...]
     wider: tuple[str, ...] = ()
     """What runs when those see nothing."""
+    served: tuple[str, ...] = ()
+    """What runs then, over HTTP and on PostgreSQL."""
 
 
 _LEDGER = ("tests/properties", "tests/simulation", "tests/core/worker", "tests/features/webhooks")
-_CHAT, _STUDIO, _S3 = (f"tests/features/{name}" for name in ("chat", "studio", "s3"))
-_EDGE = ("tests/contract/test_contract_order.py", "tests/contract/test_contract_isolation.py")
 _JOBS = (
-    *(f"tests/core/job/test_{name}.py" for name in ("lifecycle", "submit", "claim", "recover")),
+    *(f"tests/core/job/test_{name}.py" for name in ("fate", "lifecycle", "submit", "claim", "recover")),
     "tests/core/job",
 )
+
+
+def _contract(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/contract/test_contract_{name}.py" for name in names)
+
+
+_CHAT, _STUDIO, _S3 = (f"tests/features/{name}" for name in ("chat", "studio", "s3"))
+_FILE, _JOB, _MONEY, _WORKER = (f"tests/core/{name}" for name in ("file", "job", "money", "worker"))
+_EDGE = (
+    "tests/limits/test_admission.py",
+    *_contract("submit", "recognition", "isolation", "erasure", "restricted_keys"),
+)
 PARTS = (
-    Part("job", 50, (*_JOBS, "tests/core/money"), (*_LEDGER, "tests/core/file", *_EDGE)),
-    Part("money", 20, ("tests/core/money", _CHAT, *_JOBS), (*_LEDGER, _STUDIO)),
+    Part("job", 50, (*_JOBS, _MONEY), (*_LEDGER, _FILE), (*_JOBS[1:4], *_EDGE)),
+    Part(
+        "money",
+        20,
+        (_MONEY, _CHAT, *_JOBS),
+        (*_LEDGER, _STUDIO),
+        _contract("money"),
+    ),
     Part(
         "account",
         20,
         ("tests/core/account", _STUDIO, "tests/core/api"),
-        ("tests/core/job", *_EDGE),
+        (_JOB,),
+        _EDGE,
     ),
-    Part("api", 12, ("tests/core/api", "tests/limits"), (*_EDGE, "tests/contract/test_contract_limits.py")),
-    Part("file", 18, ("tests/core/file", _S3), ("tests/core/worker", "tests/core/job", *_EDGE)),
+    Part(
+        "api",
+        12,
+        ("tests/core/api",),
+        ("tests/features/telemetry",),
+        ("tests/limits", *_contract("uploads", "account")),
+    ),
+    Part(
+        "file",
+        18,
+        (_FILE, _S3),
+        (_WORKER, _JOB, _STUDIO),
+        _EDGE,
+    ),
 )
 """The tests that see most come first."""
 _MODULES = {
     "job": {
-        "states", "store", "attempt_store", "queue", "queue_store", "lifecycle", "submit", "erasure",
-        "fate", "finish", "recover",
+        "states", "store", "attempt_store", "queue", "queue_store", "submit", "erasure", "fate", "finish",
+        "recover",
     },
     "api": {"call", "limits", "uploads"},
     "file": {"directory", "operations", "store", "erasure"},

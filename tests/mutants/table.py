@@ -60,9 +60,8 @@ def mutated(mutant: Mutant, root: Path) -> dict[Path, str]:
 
 
 @contextmanager
-def applied(mutant: Mutant, root: Path) -> Iterator[None]:
-    """The tree with the fault in it."""
-    texts = mutated(mutant, root)
+def replaced(texts: dict[Path, str]) -> Iterator[None]:
+    """These files with other texts, until the block ends."""
     before = {path: path.read_text("utf-8") for path in texts}
     for path, text in texts.items():
         path.write_text(text, "utf-8")

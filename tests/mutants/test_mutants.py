@@ -23,7 +23,7 @@ def test_a_generated_mutant_changes_one_function_and_is_found_again() -> None:
 
     assert names == [generated.Name.of(str(name)) for name in names]
     assert all(text is not None and ast.parse(text[1]) for text in made)
-    assert generated.mutated(generated.Name("job/lifecycle", "nobody", "statement dropped", 1), ROOT) is None
+    assert generated.mutated(generated.Name("job/finish", "nobody", "statement dropped", 1), ROOT) is None
 
 
 def is_there(test: str) -> bool:

@@ -10,7 +10,8 @@ from servers.world import TABLES, World
 from tenuto.account import operations as accounts
 from tenuto.account import rules
 from tenuto.account.caller import Caller
-from tenuto.errors import InvalidApiKey, InvalidRequest, NotFound, OperatorError
+from tenuto.db.database import Transaction
+from tenuto.errors import InvalidApiKey, InvalidRequest, NotFound, OperatorError, RateLimited
 
 HOUR_MS = 3_600_000
 
@@ -273,6 +274,28 @@ def test_keys_are_listed_without_their_secret(world: World) -> None:
     )
     assert 2 == len(world.read(accounts.list_keys))
     assert ["first", "second"] == [row.name for row in world.read(accounts.list_accounts)]
+
+
+def test_a_key_has_only_so_many_secrets(world: World) -> None:
+    """One more is refused by the limit's name, which metrics count (P14)."""
+    account_id = account(world)
+    key_id, _ = make(world, account_id)
+
+    def rotate_own(tx: Transaction) -> None:
+        secret = rules.make_key(lambda below: 0)
+        accounts.rotate_own_key(
+            tx,
+            key_id,
+            account_id=account_id,
+            secret=secret,
+            grace_ms=HOUR_MS,
+            secret_limit=1,
+            now_ms=world.now_ms,
+        )
+
+    with pytest.raises(RateLimited) as caught:
+        world.write(rotate_own)
+    assert ("live_keys", 120) == (caught.value.limit, caught.value.retry_after_s)
 
 
 def test_when_a_key_was_last_used(world: World) -> None:

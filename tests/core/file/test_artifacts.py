@@ -5,7 +5,9 @@ import pytest
 from servers.world import World
 from tenuto.db.database import Transaction
 from tenuto.errors import Erased, NotFound, Swept
+from tenuto.file import erasure
 from tenuto.file import operations as artifacts
+from tenuto.file.erasure import Patience
 from tenuto.file.operations import ORPHAN_AGE_MS, Opened
 
 
@@ -147,6 +149,32 @@ def test_a_sweep_has_a_bound(world: World) -> None:
 
     assert [artifacts.SWEEP_BATCH, 3, 0] == [condemn(world) for _ in range(3)]
     assert artifacts.SWEEP_BATCH == len(condemned(world))
+
+
+@pytest.mark.parametrize(("left_s", "tries_all"), [(None, True), (0.5, True), (-1.0, False)])
+def test_what_cannot_be_removed_is_named(world: World, left_s: float | None, tries_all: bool) -> None:
+    """The others are removed all the same, unless earlier failures have used up the patience."""
+    stuck, other = (world.blobs.write(world.ids.new("blob"), b"sound").blob_id for _ in range(2))
+    place = world.folder / "blobs" / stuck[-2:] / stuck
+    place.unlink()
+    place.mkdir()
+    patience = None if left_s is None else Patience()
+    if patience is not None and left_s is not None:
+        patience.left_s = left_s
+    left = erasure.remove(world.database, world.blobs, [stuck, other], patience)
+
+    assert ([stuck] if tries_all else [stuck, other]) == left
+    assert tries_all != (world.folder / "blobs" / other[-2:] / other).exists()
+
+
+def test_nothing_is_removed_during_a_backup(world: World) -> None:
+    """It may have seen the row, and still has to copy the bytes (P5)."""
+    record = world.blobs.write(world.ids.new("blob"), b"sound")
+    world.run("insert into backup (id, started_at, seen_at) values ('backup', 1, 1)")
+
+    assert [] == erasure.remove(world.database, world.blobs, [record.blob_id])
+    assert b"sound" == world.blobs.read_all(record)
+    world.run("delete from backup")
 
 
 def add(world: World) -> str:

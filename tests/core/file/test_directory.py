@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tenuto.errors import ArtifactUnavailable, StorageFailed
+from tenuto.errors import ArtifactUnavailable, StorageFailed, StoreUnreachable
+from tenuto.file.blob import IDENTITY, NEWEST
 from tenuto.file.directory import DirectoryBlobs
 from tenuto.ids import Ids
 
@@ -161,6 +162,16 @@ def test_a_folder_that_cannot_be_written_is_a_storage_failure(tmp_path: Path, ne
         blobs.read_all(record)
     with pytest.raises(StorageFailed):
         DirectoryBlobs(tmp_path / "aside" / blob_id)
+
+
+def test_what_cannot_be_read_is_not_taken_for_missing(tmp_path: Path) -> None:
+    """A store whose identity is out of reach is no new store, which would be given another one (P5)."""
+    blobs = DirectoryBlobs(tmp_path)
+    assert (None, None) == (blobs.store_id(), blobs.newest())
+    for name, read in ((IDENTITY, blobs.store_id), (NEWEST, blobs.newest)):
+        (tmp_path / name).mkdir()
+        with pytest.raises(StoreUnreachable):
+            read()
 
 
 def test_a_link_in_the_place_of_a_blob_is_not_followed(tmp_path: Path, new_id: NewId) -> None:

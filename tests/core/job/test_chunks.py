@@ -49,10 +49,15 @@ def test_a_damaged_part_is_made_again(world: World) -> None:
     assert (set(), {CHUNK}) == (before, finished(world, claim.job_id))
 
 
-def test_an_attempt_that_lost_its_job_adds_nothing(world: World) -> None:
-    """A zombie's part is refused (P4)."""
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_attempt_that_lost_its_job_adds_nothing(world: World, ends: bool) -> None:
+    """A zombie's part is refused, when the job has ended or another attempt runs it (P9)."""
     claim = world.running()
-    world.fail(claim.attempt_id)
+    if ends:
+        world.fail(claim.attempt_id)
+    else:
+        world.rescue(claim.attempt_id)
+        assert world.claim() is not None
 
     with pytest.raises(Stale):
         add(world, claim.attempt_id)

@@ -187,6 +187,15 @@ def test_what_a_claim_tells_the_worker(world: World) -> None:
     assert (2, claim.job_id) == (again.number, again.job_id)
 
 
+def test_a_job_that_cannot_be_read_is_handed_over_although_no_other_waits(broken_world: World) -> None:
+    """The claim finds nothing more, and that is no error: the operator has the job (P8)."""
+    job_id = broken_world.submit(broken_world.caller(), "key").job_id
+    broken_world.run("update job set parameters = '{' where id = :id", id=job_id)
+
+    assert broken_world.claim() is None
+    assert "recovery_required" == broken_world.state(job_id)
+
+
 def test_slots_are_added_and_taken_away(world: World) -> None:
     """Free slots above the count go at once; a busy one keeps its job and takes no other one."""
     world.slots(3)

@@ -34,7 +34,7 @@ from tenuto.errors import (
 )
 from tenuto.job.queue import QueueFull
 from tenuto.job.states import DEADLINE_MS
-from tenuto.job.submit import Accepted, prepare, submit, submit_async
+from tenuto.job.submit import Accepted, check_admission, prepare, submit, submit_async
 from tenuto.kind import operations as catalog
 from tenuto.kind.presence import Presence
 
@@ -274,14 +274,24 @@ def test_model_then_entitlement_then_parameters(world: World) -> None:
     assert ["model_not_allowed"] == codes(world, narrow, {"model": SPEECH, "parameters": bad})
     assert "model_not_allowed" not in codes(world, narrow, {"model": METERED, "parameters": bad})
     assert "model_not_allowed" not in codes(world, narrow, {"parameters": bad})
+    assert ["wrong_type"] == codes(world, caller, {"model": SPEECH, "parameters": 7})
 
 
-def test_a_long_name_is_not_repeated_whole(world: World) -> None:
-    """An error's size has a bound."""
-    with pytest.raises(InvalidRequest) as caught:
-        world.send(request_of(world.caller(), "key", {"model": "m" * 200, "parameters": {}}))
+def test_what_is_said_of_a_model_that_takes_no_jobs(world: World) -> None:
+    """Who may use a chat model reads where it is; to others it is unknown. A long name is not repeated."""
+    chat = "fake/chat"
+    world.models = world.models | {chat: replace(world.models[SPEECH], name=chat, interface="chat")}
+    caller = world.caller()
+    narrow = Caller(caller.key_id, caller.account_id, None, frozenset({SPEECH}))
 
-    assert len(str(caught.value)) < 400
+    def told(asking: Caller, model: str) -> str:
+        with pytest.raises(InvalidRequest) as caught:
+            world.send(request_of(asking, "key", {"model": model, "parameters": {}}))
+        return caught.value.faults[-1].message
+
+    assert "is a chat model; use POST /v1/chat/completions" == told(caller, chat)
+    assert f"there is no model {chat!r}" in told(narrow, chat)
+    assert f"there is no model '{'m' * 100}…'" in told(caller, "m" * 101)
 
 
 def test_a_model_that_is_down_comes_before_a_full_queue(world: World) -> None:
@@ -303,6 +313,19 @@ def test_a_model_that_is_down_comes_before_a_full_queue(world: World) -> None:
     assert not world.submit(caller, "one more").replayed
     world.max_queued = 0
     assert not world.submit(caller, "and another").replayed
+
+
+def test_what_a_job_would_be_refused_for_is_known_before_its_recording_is_decoded(world: World) -> None:
+    """Nothing, where there is room; then the full queue, and that no worker has the model (P14)."""
+    caller = world.caller()
+    world.read(check_admission(world.submitting, world.request(caller, "key")))
+    world.max_queued = 1
+    world.submit(caller, "key")
+    with pytest.raises(QueueFull):
+        world.read(check_admission(world.submitting, world.request(caller, "one more")))
+    world.run("delete from worker_model")
+    with pytest.raises(ModelUnavailable):
+        world.read(check_admission(world.submitting, world.request(caller, "one more")))
 
 
 def test_a_worker_that_is_away_makes_no_model_callable(world: World) -> None:

@@ -37,6 +37,9 @@ def test_a_decision_removes_what_the_database_kept_of_a_result(world: World, dec
 
     world.write(decide)
 
+    if decision == "void":
+        why = "the service could not run the job; nothing is charged"
+        assert why == world.job(claim.job_id)["error_message"]
     assert made == found
     assert [] == world.read(lambda tx: tx.all("select job_id from kept_result"))
 

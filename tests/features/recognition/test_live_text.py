@@ -17,14 +17,16 @@ def read(world: World, job_id: str, attempt_id: str | None = None, first: int = 
 
 
 def test_pieces_are_read_in_order_from_any_on(world: World) -> None:
-    """A write that is repeated changes nothing."""
+    """A write that is repeated changes nothing; before its first attempt a job has none."""
     claim = world.running()
+    waiting = world.submit(world.caller(), "key").job_id
     for _ in range(2):
         add(world, claim.attempt_id, 0, "Hold", " the")
     add(world, claim.attempt_id, 2, " note.")
 
     assert LiveText(claim.attempt_id, ["Hold", " the", " note."]) == read(world, claim.job_id)
     assert [" note."] == read(world, claim.job_id, claim.attempt_id, 2).pieces
+    assert LiveText(None, []) == read(world, waiting)
 
 
 def test_attempts_are_never_mixed(world: World) -> None:

@@ -48,9 +48,8 @@ def has_account(tx: Transaction, account_id: str) -> bool:
 
 
 def by_name(tx: Transaction, name: str) -> AccountRow | None:
-    """The account with this name or, failing that, one whose name differs only in case or width."""
-    exact = store.account_by_name(tx, name) or store.account_by_name(tx, normal_name(name))
-    return exact or store.account_by_name_key(tx, name_key(name))
+    """The account with this name, or with one that differs only in case or width: there is one at most."""
+    return store.account_by_name_key(tx, name_key(name))
 
 
 def find_account(tx: Transaction, name_or_id: str) -> AccountRow:

@@ -152,8 +152,10 @@ def test_what_the_client_has_is_not_sent_again(caller: Caller, artifact: Any) ->
     assert etag == answers[0].headers["etag"]
 
 
-@pytest.mark.parametrize("headers", [{}, {"Range": "bytes=5-9"}])
-@pytest.mark.parametrize("damage", ["flipped", "cut", "longer", "missing"])
+@pytest.mark.parametrize(
+    ("damage", "headers"),
+    [("flipped", {}), ("cut", {"Range": "bytes=5-9"}), ("longer", {}), ("missing", {"Range": "bytes=5-9"})],
+)
 def test_damage_in_the_first_block_is_503(
     operator: Operator, caller: Caller, artifact: Any, damage: str, headers: dict[str, str]
 ) -> None:
@@ -169,13 +171,12 @@ def test_damage_in_the_first_block_is_503(
     assert f'"artifact_id": "{artifact["id"]}"' in operator.service.log_path.read_text()
 
 
-@pytest.mark.parametrize("block", [1, 2])
 def test_damage_in_a_later_block_cuts_the_connection_before_it(
-    operator: Operator, caller: Caller, long_artifact: Any, block: int
+    operator: Operator, caller: Caller, long_artifact: Any
 ) -> None:
     """The good blocks come, the bad one never does: the client sees a broken download (R46)."""
     whole = caller.get(path(long_artifact)).content
-    hurt(operator.blob_file(long_artifact["id"]), "flipped", at=block * BLOCK + 7)
+    hurt(operator.blob_file(long_artifact["id"]), "flipped", at=2 * BLOCK + 7)
     received = bytearray()
 
     with (
@@ -189,7 +190,7 @@ def test_damage_in_a_later_block_cuts_the_connection_before_it(
             received += piece
 
     assert whole[: len(received)] == received
-    assert len(received) <= block * BLOCK
+    assert len(received) <= 2 * BLOCK
 
 
 def test_damage_is_counted(paid: Operator) -> None:

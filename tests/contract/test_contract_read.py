@@ -170,7 +170,7 @@ def test_filters_go_together(caller: Caller) -> None:
         ("after=artifact_00000000000000000000000000", [("after", "not_allowed")]),
         ("state=", [("state", "not_allowed")]),
         ("model=%00", [("model", "not_allowed")]),
-        ("q=%20", [("q", "empty")]),
+        ("q=%20", [("q", "not_allowed")]),
         ("created_from=-1", [("created_from", "out_of_range")]),
         ("created_before=soon", [("created_before", "out_of_range")]),
         ("metadata=1", [("metadata", "unknown_name")]),

@@ -192,9 +192,11 @@ def test_a_new_attempt_has_segments_and_an_id_of_its_own(caller: Caller) -> None
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("[fake:segments=1025] x", 1024),
+        pytest.param("[fake:segments=1025] x", 1024, marks=pytest.mark.variant("depth")),
         (f"[fake:segments=1] [fake:segment_kib={16 * 1024 + 1}] x", 3),
-        (f"[fake:segments=21] [fake:segment_kib={16 * 1024}] x", 20),
+        pytest.param(
+            f"[fake:segments=21] [fake:segment_kib={16 * 1024}] x", 20, marks=pytest.mark.variant("depth")
+        ),
     ],
 )
 def test_more_than_the_limits_ends_the_preview_and_not_the_job(caller: Caller, text: str, kept: int) -> None:

@@ -59,7 +59,7 @@ def test_bytes_that_are_no_request(
 @ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "attack",
-    [each for n, each in enumerate(attacks("json")) if n % 12 == 0 or each.name.startswith("meaning-")],
+    [each for n, each in enumerate(attacks("json")) if n % 24 == 0 or each.name.startswith("meaning-")],
     ids=lambda attack: attack.name,
 )
 def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -> None:
@@ -83,7 +83,7 @@ def test_json_that_is_none(operator: Operator, caller: Caller, attack: Attack) -
 
 
 @ON_ONE_DATABASE
-@pytest.mark.parametrize("attack", attacks("flac")[::8], ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", attacks("flac")[::16], ids=lambda attack: attack.name)
 def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
     """Some of the corpus, as they come through the door; tests/features/recognition reads all of it (P14)."""
     answer = post_recording(caller, attack.content())
@@ -94,7 +94,7 @@ def test_recordings_that_lie(operator: Operator, caller: Caller, attack: Attack)
 
 
 @ON_ONE_DATABASE
-@pytest.mark.parametrize("attack", attacks("wav")[::8], ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", attacks("wav")[::16], ids=lambda attack: attack.name)
 def test_voices_that_lie(operator: Operator, caller: Caller, attack: Attack) -> None:
     """Some of the corpus, as they come through the door; tests/core/kind reads all of it (P14)."""
     answer = upload_voice(caller, attack.content())

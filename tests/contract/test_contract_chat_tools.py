@@ -8,7 +8,7 @@ import pytest
 
 from servers.callers import ON_ONE_DATABASE, Caller, Operator, faults
 from servers.chats import CHAT, NARROW, THERE, body, events, post, said, used
-from servers.upstream import CALL_DELTAS, CALLS, LOGPROBS, PRIVATE, UpstreamServer
+from servers.upstream import CALL_DELTAS, CALLS, LOGPROBS, UpstreamServer
 
 pytestmark = ON_ONE_DATABASE
 
@@ -84,16 +84,6 @@ def test_everything_that_an_upstream_takes_goes_there_unchanged(
     said(visitor, {"model": THERE, "messages": messages, **fields})
 
     assert {"model": "their-name", "messages": messages, **fields} == upstream.seen.bodies[-1]
-
-
-def test_tool_calls_come_back_unchanged(visitor: Caller) -> None:
-    """Whole, with their ids and arguments as the model wrote them; nothing private beside them."""
-    answer = said(visitor, body("[up:tools]", model=THERE, tools=TOOLS))
-
-    message = {"role": "assistant", "content": None, "tool_calls": CALLS}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls"}
-    assert [choice] == answer["choices"]
-    assert PRIVATE not in json.dumps(answer)
 
 
 def test_deltas_of_tool_calls_are_sent_on_one_by_one(chatting: Operator, visitor: Caller) -> None:

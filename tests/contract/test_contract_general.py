@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from servers.callers import Caller, Operator, job
+from servers.callers import Caller
 from servers.service import RunningService
 
 ROOT = Path(__file__).parents[2]
@@ -66,14 +66,6 @@ def test_a_result_names_what_made_it(caller: Caller) -> None:
     listed = next(model for model in caller.get("/v1/models").json()["data"] if model["id"] == ended["model"])
 
     assert listed["engines"] == [{"model_id": made["model_id"], "model_revision": made["model_revision"]}]
-
-
-def test_text_alone_is_bound_to_no_voice_of_the_caller(caller: Caller, operator: Operator) -> None:
-    """Nothing that is saved or uploaded changes the voice of a text-only request (R106, R220)."""
-    answer = caller.post_job(job("Only text."))
-    frozen = operator.parameters(answer.json()["id"])
-
-    assert (None, None) == (frozen["voice_id"], frozen.get("voice"))
 
 
 def test_identical_speech_is_not_promised_where_it_could_be_expected() -> None:

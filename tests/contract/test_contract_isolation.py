@@ -4,7 +4,6 @@ The owner has one of everything. A stranger asks for it by every route that take
 must be, but for the request id, what it is answered for an id that nobody has.
 """
 
-import itertools
 import json
 import re
 import uuid
@@ -240,16 +239,12 @@ def _plain(path: str) -> str:
 
 
 def _not_theirs(route: Route, owner: Belongings, stranger: Belongings) -> Iterator[dict[str, str]]:
-    """Every way to name what the stranger does not have."""
-    for chosen in itertools.product(
-        *(_foreign_and_malformed(KINDS[name], owner) for name in route.path_names)
-    ):
-        yield dict(zip(route.path_names, chosen, strict=True))
-    if len(route.path_names) == 2:
-        whole, part = route.path_names
-        mine = stranger.ids[KINDS[whole]][0]
-        yield from ({whole: mine, part: each} for each in owner.ids[KINDS[part]])
-        yield from ({whole: each, part: stranger.ids[KINDS[part]][0]} for each in owner.ids[KINDS[whole]])
+    """Every way to name what is not the stranger's; of two ids the other is the owner's or its own."""
+    for name in route.path_names:
+        others = [each for each in route.path_names if each != name]
+        for wrong in _foreign_and_malformed(KINDS[name], owner):
+            for whose in (owner, stranger) if others else (owner,):
+                yield {name: wrong} | {each: whose.ids[KINDS[each]][0] for each in others}
 
 
 def _foreign_and_malformed(kind: str, owner: Belongings) -> list[str]:
@@ -261,7 +256,8 @@ def _foreign_and_malformed(kind: str, owner: Belongings) -> list[str]:
         first.replace("_", "%5F%00"),
         first + "%0A",
         "x",
-        "%2e",
+        *("%2e", "%20", "%00", "%ff", "%ED%A0%80", "%E5%AD%97", "..%2f..%2fetc%2fpasswd", "a%2Fb"),
+        *("' or 1=1 --", "%", "x" * 4000),
     ]
     others = [ids[0] for other, ids in owner.ids.items() if other != kind]
     return [*owner.ids[kind], *malformed, *others]

@@ -8,9 +8,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import httpx2
-import pytest
 
-from contract.test_contract_read import WRONG_IDS
 from servers.callers import Caller, Operator, error_code, faults
 from servers.service import PLAIN
 
@@ -166,20 +164,17 @@ def test_others_see_nothing(operator: Operator, caller: Caller) -> None:
 
     assert own == event["job_id"]
     assert job_id not in page.text
-    assert {(404, "not_found")} == {
-        error_code(stranger.get(f"/v1/jobs/{wrong}/events", STREAM)) for wrong in (job_id, *WRONG_IDS)
-    }
+    assert (404, "not_found") == error_code(stranger.get(f"/v1/jobs/{job_id}/events", STREAM))
 
 
-@pytest.mark.parametrize("wrong", ["x", "-1", "7.7", "a.1.b.2", "1e3", "9" * 40, "x" * 500, "..1."])
-def test_an_id_that_is_none_is_refused(caller: Caller, wrong: str) -> None:
+def test_an_id_that_is_none_is_refused(caller: Caller) -> None:
     """With a sentence that says what would be right; nothing is guessed."""
     job_id = caller.submit()
-    header = {**STREAM, "Last-Event-ID": wrong}
-    expected = [("Last-Event-ID", "not_allowed")]
 
-    assert expected == faults(caller.get("/v1/events", header))
-    assert expected == faults(caller.get(f"/v1/jobs/{job_id}/events", header))
+    for wrong in ("x", "-1", "7.7", "a.1.b.2", "1e3", "9" * 40, "x" * 500, "..1."):
+        for path in ("/v1/events", f"/v1/jobs/{job_id}/events"):
+            answer = caller.get(path, {**STREAM, "Last-Event-ID": wrong})
+            assert [("Last-Event-ID", "not_allowed")] == faults(answer)
 
 
 def test_an_id_of_another_database_is_refused(caller: Caller) -> None:

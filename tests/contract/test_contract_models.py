@@ -50,8 +50,3 @@ def test_a_small_model_says_what_it_is_weak_at() -> None:
 
     assert [] == [model for model, text in notes.items() if not text]
     assert "same weights" in notes["tenuto/dual-recognition"]
-
-
-def test_real_and_fake_models_are_never_listed_together(caller: Caller) -> None:
-    """A service of fakes offers no real model."""
-    assert all(entry["id"].startswith("fake/") for entry in caller.get("/v1/models").json()["data"])

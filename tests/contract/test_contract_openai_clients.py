@@ -20,13 +20,11 @@ import pytest
 import soundfile
 
 from servers import recordings
-from servers.callers import ON_ONE_DATABASE, Caller, Operator, faults
+from servers.callers import ON_ONE_DATABASE, Caller, Operator
 
 pytestmark = [ON_ONE_DATABASE, pytest.mark.variant("program")]
 
 SCRIPT = Path(__file__).parents[1] / "browser" / "openai.mjs"
-SIX_VOICES = ("alloy", "echo", "fable", "onyx", "nova", "shimmer")
-"""OpenAI's first ones, which many programs list and know no others."""
 FORMS = {
     "mp3": ("audio/mpeg", "MP3"),
     "wav": ("audio/wav", "WAV"),
@@ -59,7 +57,6 @@ SPEECH = (
         {"model": "tts-1", "input": "Hold the note.", "voice": "alloy"},
         headers={"X-OpenWebUI-User-Name": "Ana", "X-OpenWebUI-User-Role": "user"},
     ),
-    Sent("Open WebUI with options", {"input": "A.\n", "voice": "", "model": "tts-1-hd", "speed": 1.5}),
     Sent(
         "LibreChat",
         {"input": "Hold the note.", "model": "tts-1", "voice": "alloy", "backend": "kokoro"},
@@ -69,37 +66,15 @@ SPEECH = (
         "SillyTavern",
         {"input": "One . Two", "response_format": "mp3", "voice": "onyx", "speed": 1, "model": "tts-1"},
     ),
-    Sent("n8n", {"model": "tts-1-hd", "input": "A.", "voice": "fable", "response_format": "mp3", "speed": 1}),
     *(
         Sent(f"n8n, {form}", {"model": "tts-1", "input": "A", "voice": "nova", "response_format": form}, form)
         for form in ("opus", "flac")
     ),
     Sent(
-        "Dify validates",
-        {
-            "model": "tts-1",
-            "input": "Test.",
-            "voice": "alloy",
-            "response_format": "mp3",
-            "instruction": None,
-        },
-    ),
-    Sent("Dify, wav", {"model": "kokoro", "input": "A.", "voice": "alloy", "response_format": "wav"}, "wav"),
-    Sent(
-        "Nextcloud",
-        {"input": "A.", "voice": "alloy", "model": "tts-1-hd", "response_format": "mp3", "speed": 1},
-    ),
-    Sent("AnythingLLM", {"model": "tts-1", "voice": "alloy", "input": "Hold the note."}),
-    Sent(
         "wyoming_openai",
         {"model": "tts-1", "voice": "shimmer", "input": "Lights.", "response_format": "wav", "speed": 1.0},
         "wav",
         {"X-Stainless-Raw-Response": "stream", "X-Stainless-Retry-Count": "0"},
-    ),
-    Sent(
-        "sfortis/openai_tts",
-        {"model": "tts-1", "input": "Lights.", "voice": "echo", "response_format": "wav", "speed": 1.0},
-        "wav",
     ),
     Sent(
         "Home Assistant",
@@ -127,18 +102,6 @@ IMAGES = (
         {"model": "fake/image", "prompt": "A cat.", "n": 1, "size": "512x512", "response_format": "b64_json"},
     ),
     Sent(
-        "LibreChat",
-        {
-            "model": "dall-e-3",
-            "prompt": "A cat.",
-            "size": "1024x1024",
-            "quality": "standard",
-            "style": "vivid",
-            "n": 1,
-        },
-        ignored="quality, style",
-    ),
-    Sent(
         "LibreChat's image tool",
         {
             "model": "gpt-image-1",
@@ -164,25 +127,19 @@ IMAGES = (
             "quality": None,
         },
     ),
-    Sent("Nextcloud", {"prompt": "A cat.", "size": "256x256", "n": 2, "model": "dall-e-3"}),
-    Sent("Nextcloud, wide", {"prompt": "A cat.", "size": "1792x1024", "n": 1, "model": "gpt-image-1"}),
 )
 
 
 TRANSCRIPTS = (
     # A WAV or what the browser recorded, under its own name; newer lines ask for segments.
-    Sent("Open WebUI", {"model": "whisper-1", "language": "en"}, "json"),
     Sent(
         "Open WebUI with segments",
         {"model": "whisper-1", "response_format": "verbose_json", "timestamp_granularities[]": "segment"},
         "verbose_json",
     ),
-    Sent("LibreChat", {"model": "whisper-1", "language": "en-US"}, "json"),
     # Everything is called audio.wav.
     Sent("SillyTavern", {"model": "whisper-1", "language": ""}, "json"),
     Sent("n8n", {"model": "whisper-1", "language": "en", "temperature": "0"}, "json", ignored="temperature"),
-    Sent("Dify", {"model": "whisper-1"}, "json"),
-    Sent("Nextcloud", {"model": "whisper-1", "response_format": "verbose_json"}, "verbose_json"),
     Sent(
         "wyoming_openai",
         {"model": "whisper-1", "language": "en", "prompt": "", "response_format": "json", "temperature": "0"},
@@ -263,16 +220,6 @@ def test_transcripts(caller: Caller, sent: Sent) -> None:
         assert 0 < shown["segments"][-1]["end"] <= shown["duration"]
 
 
-def test_librechat_joins_the_answers_of_a_long_reply(caller: Caller) -> None:
-    """Pieces of 1,000 characters, whose bodies follow each other in one answer: they play to their end."""
-    pieces = [{"input": f"Piece {n}.", "model": "tts-1", "voice": "alloy"} for n in range(3)]
-    bodies = [send(caller, "/v1/audio/speech", Sent("", piece)).content for piece in pieces]
-    single = [soundfile.info(io.BytesIO(body)).duration for body in bodies]
-
-    joined, _ = soundfile.read(io.BytesIO(b"".join(bodies)))
-    assert sum(single) == pytest.approx(len(joined) / 24_000, abs=0.2)
-
-
 def test_wyoming_reads_the_header_of_the_wav(caller: Caller) -> None:
     """The rate, the width and the number of frames are those of the file, not placeholders of a stream."""
     sent = next(each for each in SPEECH if each.program == "wyoming_openai")
@@ -287,56 +234,6 @@ def test_wyoming_reads_the_header_of_the_wav(caller: Caller) -> None:
 def test_wyoming_takes_us_for_no_other_server(caller: Caller, path: str) -> None:
     """It asks for these to recognise Kokoro-FastAPI, LocalAI and Speaches."""
     assert 404 == caller.get(path).status_code
-
-
-@pytest.mark.parametrize("voice", SIX_VOICES)
-def test_six_voices_that_programs_list(caller: Caller, voice: str) -> None:
-    """Those of a program's own list speak, whatever voices there are."""
-    body = {"model": "tts-1", "input": "A.", "voice": voice, "response_format": "wav"}
-    assert 200 == send(caller, "/v1/audio/speech", Sent("", body)).status_code
-
-
-def test_open_webui_looks_up_voices_without_a_key(caller: Caller) -> None:
-    """401, upon which it lists OpenAI's first six; with a key it reads ids and names, and models."""
-    refused = [caller.http.get(f"/v1/audio/{what}").status_code for what in ("voices", "models")]
-    voices = {voice["id"]: voice["name"] for voice in caller.get("/v1/audio/voices").json()["voices"]}
-    models = [model["id"] for model in caller.get("/v1/audio/models").json()["models"]]
-    spoken = send(
-        caller, "/v1/audio/speech", Sent("", {"model": models[0], "input": "A.", "voice": next(iter(voices))})
-    )
-
-    assert [401, 401] == refused
-    assert 200 == spoken.status_code
-
-
-def test_lists_of_models(caller: Caller) -> None:
-    """n8n checks a key with it, Nextcloud fills a menu: `data` of objects with an `id`."""
-    answer = caller.get("/v1/models").json()
-
-    assert "list" == answer["object"]
-    assert {"fake/speech", "fake/image"} <= {model["id"] for model in answer["data"]}
-
-
-def test_refusals_can_be_shown(caller: Caller) -> None:
-    """Open WebUI and Nextcloud show `error.message`; 404 would be a missing feature, 401 a wrong key."""
-    wrong = (
-        # Nextcloud asks so whether there is speech and there are images.
-        ("/v1/audio/speech", {"model": "invalid-model", "input": "A.", "voice": "alloy"}, "model"),
-        ("/v1/images/generations", {"model": "invalid-model", "prompt": "A.", "n": 1}, "model"),
-        # The far ends of SillyTavern's and n8n's sliders, and n8n's third format.
-        ("/v1/audio/speech", {"model": "tts-1", "input": "A.", "voice": "alloy", "speed": 4}, "speed"),
-        ("/v1/audio/speech", {"model": "tts-1", "input": "A.", "voice": "alloy", "speed": 0.25}, "speed"),
-        (
-            "/v1/audio/speech",
-            {"model": "tts-1", "input": "A.", "voice": "alloy", "response_format": "aac"},
-            "response_format",
-        ),
-        ("/v1/audio/speech", {"model": "tts-1", "input": "A.", "voice": "Zorro"}, "voice"),
-    )
-    answers = [send(caller, path, Sent("", body)) for path, body, _ in wrong]
-
-    assert [param for _, _, param in wrong] == [faults(answer)[0][0] for answer in answers]
-    assert all(answer.json()["error"]["message"] for answer in answers)
 
 
 def test_openais_client_for_node_speaks_draws_lists_and_chats(chatting: Operator) -> None:

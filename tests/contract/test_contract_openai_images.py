@@ -57,13 +57,17 @@ def picture(content: bytes) -> tuple[str | None, tuple[int, int]]:
 
 
 def test_openais_own_package_draws(client: "openai.OpenAI", rich: Caller) -> None:
-    """Two images are two jobs; the PNG is the artifact's own, byte for byte; the charge is their sum."""
-    raw = client.images.with_raw_response.generate(model="gpt-image-1", prompt="A cat.", n=2, size="256x256")
+    """Two images are two jobs; the PNG is the artifact's own, byte for byte; the charge is their sum.
+
+    Without a model, as the package sends it unless asked to, it is the first image model that can be called.
+    """
+    raw = client.images.with_raw_response.generate(prompt="A cat.", n=2, size="256x256")
     images = raw.parse()
     contents = [base64.b64decode(image.b64_json or "") for image in images.data or []]
     jobs = [rich.read(job_id) for job_id in raw.headers["x-service-job"].split(", ")]
     stored = [rich.get(f"/v1/artifacts/{job['artifacts'][0]['id']}/content").content for job in jobs]
 
+    assert ["fake/image"] * 2 == [job["model"] for job in jobs]
     assert 2 == len({job["id"] for job in jobs})
     assert stored == contents
     assert stored[0] != stored[1]
@@ -72,14 +76,6 @@ def test_openais_own_package_draws(client: "openai.OpenAI", rich: Caller) -> Non
     assert [job["artifacts"][0]["sha256"] for job in jobs] == raw.headers["x-service-sha256"].split(", ")
     assert "0.100000 CNY" == raw.headers["x-service-charged"]
     assert ["1 of 2", "2 of 2"] == [job["metadata"]["image"] for job in jobs]
-
-
-def test_a_program_may_leave_the_model_out(client: "openai.OpenAI", rich: Caller) -> None:
-    """As with OpenAI, whose package sends none unless asked to: the first image model that can be called."""
-    raw = client.images.with_raw_response.generate(prompt="A cat.", size="256x256")
-    [named] = jobs_of(draw(rich, CAT))
-
-    assert rich.read(named)["model"] == rich.read(raw.headers["x-service-job"])["model"]
 
 
 def test_forms(rich: Caller) -> None:
@@ -123,26 +119,18 @@ def test_fields_become_parameters(rich: Caller) -> None:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"model": "invalid-model"}, ("model", "unknown_model")),
-        ({"model": "tts-1"}, ("model", "unknown_model")),
         ({"model": "fake/speech"}, ("model", "unknown_model")),
-        ({"prompt": ""}, ("prompt", "empty")),
         ({"prompt": " \n"}, ("prompt", "empty")),
         ({"prompt": "語" * 7000}, ("prompt", "too_long")),
-        ({"n": 0}, ("n", "out_of_range")),
         ({"n": 5}, ("n", "out_of_range")),
         ({"n": "2"}, ("n", "wrong_type")),
         ({"size": "large"}, ("size", "wrong_type")),
-        ({"size": "4096x256"}, ("size", "out_of_range")),
         ({"size": "256x257"}, ("size", "out_of_range")),
-        ({"size": 256}, ("size", "wrong_type")),
         ({"steps": 1000}, ("steps", "out_of_range")),
         ({"num_inference_steps": 0}, ("num_inference_steps", "out_of_range")),
         ({"seed": -1, "n": 2}, ("seed", "out_of_range")),
         ({"output_format": "gif"}, ("output_format", "not_allowed")),
-        ({"response_format": "file"}, ("response_format", "not_allowed")),
         ({"stream": True}, ("stream", "not_allowed")),
-        ({"partial_images": 2}, ("partial_images", "not_allowed")),
     ],
 )
 def test_what_is_wrong_is_said_in_the_clients_words(
@@ -163,13 +151,6 @@ def test_a_wrong_size_is_told_the_range(rich: Caller) -> None:
     assert "height is 2052; it must be from 256 to 2048 pixels" in message
 
 
-def test_an_empty_prompt_is_told_the_limit_of_a_job(rich: Caller) -> None:
-    """The one that `POST /v1/jobs` has, not that of the whole body."""
-    [detail] = draw(rich, CAT | {"prompt": ""}).json()["error"]["details"]
-
-    assert "from 1 to 20000 bytes" in detail["message"]
-
-
 def test_images_are_accepted_all_or_none(operator: Operator) -> None:
     """The hold of the third is refused: there is none of the others either, and the key stays free."""
     caller = operator.caller(credit="0.12")
@@ -180,15 +161,6 @@ def test_images_are_accepted_all_or_none(operator: Operator) -> None:
     assert (403, "insufficient_balance") == error_code(refused)
     assert "0.100000 CNY" == fewer.headers["x-service-charged"]
     assert set(jobs_of(fewer)) == set(caller.newest())
-
-
-def test_a_failed_image_names_all_jobs(rich: Caller) -> None:
-    """An engine that fails is a 500 that no SDK sends again."""
-    answer = draw(rich, CAT | {"prompt": "[fake:raise] A cat.", "n": 2})
-
-    assert (500, "engine_failed") == error_code(answer)
-    assert "false" == answer.headers["x-should-retry"]
-    assert 2 == len(jobs_of(answer))
 
 
 def test_a_key_is_bound_to_the_images_and_not_to_their_form(rich: Caller) -> None:

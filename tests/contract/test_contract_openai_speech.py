@@ -25,6 +25,8 @@ pytestmark = pytest.mark.variant("database", only="postgresql")
 if TYPE_CHECKING:
     import openai
 
+LONG = "Every note is held. " * 411
+"""A little more than a job may have."""
 HELLO = {"model": "tts-1", "voice": "alloy", "input": "Hold the note."}
 
 
@@ -140,26 +142,18 @@ def test_openais_voices_are_official_ones_of_the_language(caller: Caller) -> Non
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"model": "nobody/has-this"}, ("model", "unknown_model")),
         ({"model": "fake/image"}, ("model", "unknown_model")),
-        ({"model": "whisper-1"}, ("model", "unknown_model")),
         ({"model": None}, ("model", "required")),
         ({"voice": "zorro"}, ("voice", "unknown_voice")),
         ({"voice": 3}, ("voice", "wrong_type")),
         ({"speed": 4}, ("speed", "out_of_range")),
         ({"speed": 0.25}, ("speed", "out_of_range")),
-        ({"input": ""}, ("input", "empty")),
         ({"input": " \n\u3000"}, ("input", "empty")),
-        ({"input": None}, ("input", "required")),
         ({"response_format": "aac"}, ("response_format", "not_allowed")),
         ({"stream_format": "smoke"}, ("stream_format", "not_allowed")),
         ({"top_k": 1000}, ("top_k", "out_of_range")),
-        ({"voice_id": "voice_1"}, ("voice_id", "unknown_voice")),
-        ({"voice_id": ["x"], "response_format": "pcm"}, ("voice_id", "wrong_type")),
         ({"voice_id": {"id": "x"}, "stream": True}, ("voice_id", "wrong_type")),
-        ({"duration_factor": 9}, ("duration_factor", "out_of_range")),
         ({"emo_text": "Cheerful"}, ("emo_text", "requires")),
-        ({"lang": "fr"}, ("lang", "not_allowed")),
         ({"lang_code": "fr"}, ("lang_code", "not_allowed")),
     ],
 )
@@ -174,20 +168,15 @@ def test_what_is_wrong_is_said_in_the_clients_words(
 
 
 def test_a_text_without_speech_is_the_callers_fault(caller: Caller) -> None:
-    """The job's own code, the job's id, and no retry."""
+    """The job's own code, the job's id, and no retry; an engine that fails is a 500, and no retry either."""
     answer = speak(caller, HELLO | {"input": "…"})
+    failed = speak(caller, HELLO | {"input": "[fake:raise] Nonsense."})
 
-    assert (400, "nothing_to_speak") == error_code(answer)
-    assert "false" == answer.headers["x-should-retry"]
+    assert [(400, "nothing_to_speak"), (500, "engine_failed")] == [
+        error_code(each) for each in (answer, failed)
+    ]
+    assert ["false"] * 2 == [each.headers["x-should-retry"] for each in (answer, failed)]
     assert "failed" == caller.read(answer.headers["x-service-job"])["state"]
-
-
-def test_an_engine_that_fails_is_a_500_that_is_not_sent_again(caller: Caller) -> None:
-    """We have tried again already."""
-    answer = speak(caller, HELLO | {"input": "[fake:raise] Nonsense."})
-
-    assert (500, "engine_failed") == error_code(answer)
-    assert "false" == answer.headers["x-should-retry"]
 
 
 def test_the_sound_comes_in_events(client: "openai.OpenAI", caller: Caller) -> None:
@@ -316,8 +305,8 @@ def test_a_retry_is_its_request_whatever_the_names_in_it_mean_by_then(
 
 def test_a_long_text_becomes_jobs_of_one_sound(caller: Caller) -> None:
     """Over 8,192 bytes: several jobs, cut at sentences, whose sound is joined sample to sample."""
-    text = "Every note is held. " * 500
-    answer = speak(caller, HELLO | {"input": text, "response_format": "wav"})
+    text = LONG
+    answer = speak(caller, HELLO | {"input": text, "response_format": "wav", "speed": 2})
     jobs = [caller.read(job_id) for job_id in answer.headers["x-service-job"].split(", ")]
     frames = [caller.get(f"/v1/artifacts/{job['artifacts'][0]['id']}/content").content[44:] for job in jobs]
     texts = [caller.get(f"/v1/jobs/{job['id']}/request").json()["parameters"]["text"] for job in jobs]
@@ -341,10 +330,11 @@ def test_a_text_is_as_long_as_the_documents_say_however_it_is_written(caller: Ca
 
 def test_no_key_is_that_of_another_requests_second_job(caller: Caller) -> None:
     """However it is spelt: a long text's further jobs have keys that no caller can choose (P2)."""
-    text = "Every note is held. " * 500
-    long = speak(caller, HELLO | {"input": text}, Idempotency_Key="book")
+    text = LONG
+    body = HELLO | {"input": text, "response_format": "wav", "speed": 2}
+    long = speak(caller, body, Idempotency_Key="book")
     others = [speak(caller, HELLO, Idempotency_Key=key) for key in ("book/1", "/1:book", "1:book")]
-    again = speak(caller, HELLO | {"input": text}, Idempotency_Key="book")
+    again = speak(caller, body, Idempotency_Key="book")
 
     assert long.headers["x-service-job"] == again.headers["x-service-job"]
     assert 5 == len({job for each in (long, *others) for job in each.headers["x-service-job"].split(", ")})
@@ -353,7 +343,7 @@ def test_no_key_is_that_of_another_requests_second_job(caller: Caller) -> None:
 def test_a_long_text_is_accepted_whole_or_not_at_all(paid: Operator) -> None:
     """The hold of the second job is refused: there is no first one either, and the key stays free."""
     caller = paid.caller(credit="0.12")
-    text = "Every note is held. " * 500
+    text = LONG
 
     refused = speak(caller, HELLO | {"input": text, "model": "fake/metered-speech"}, Idempotency_Key="one")
     short = speak(caller, HELLO | {"model": "fake/metered-speech"}, Idempotency_Key="one")
@@ -368,14 +358,11 @@ def test_a_long_text_is_accepted_whole_or_not_at_all(paid: Operator) -> None:
     ("text", "pieces"),
     [
         ("One. Two. Three.", ["One. Two.", "Three."]),
-        ("一二。三四。五六。", ["一二。", "三四。", "五六。"]),
         ("abcdefghijklmnop", ["abcdefghij", "klmnop"]),
         ("aaaa bbbb cccc", ["aaaa bbbb", "cccc"]),
         ("語" * 7, ["語語語", "語語語", "語"]),
-        ("Short.", ["Short."]),
         ("One. Two. -----", ["One. Two."]),
         ("-" * 12, ["-" * 10]),
-        ("One. Two. Три.", ["One. Two.", "Три."]),
         ("一。”二三四", ["一。”", "二三四"]),
         ('"A bee." "Be."', ['"A bee."', '"Be."']),
         ("abc<力|LI4>", ["abc", "<力|LI4>"]),

@@ -32,10 +32,7 @@ FORMATS = {
     "float.wav": ("WAV", "FLOAT"),
     "mp3": ("MP3", None),
     "flac": ("FLAC", "PCM_16"),
-    "ogg": ("OGG", "VORBIS"),
     "opus": ("OGG", "OPUS"),
-    "aiff": ("AIFF", "PCM_24"),
-    "au": ("AU", "PCM_16"),
     "caf": ("CAF", "PCM_16"),
 }
 
@@ -180,40 +177,23 @@ def test_fields_become_parameters(caller: Caller) -> None:
     assert "Wörter.wav" == caller.read(answer.headers["x-service-job"])["title"]
 
 
-@pytest.mark.parametrize("language", ["zh", "en", "ja", "es", "ar"])
-def test_a_language_that_is_named_is_used(caller: Caller, language: str) -> None:
-    """OpenAI's names then stand for a model that is given the language, and the transcript has it."""
-    answer = transcribe(caller, sound(), language=language, response_format="verbose_json")
-
-    assert language == answer.json()["language"]
-    assert "x-service-ignored" not in answer.headers
-
-
 def test_a_language_that_is_not_used_is_named(caller: Caller) -> None:
-    """By a model that detects it, chosen or needed for the speakers, and by one that does not know it."""
-    for fields in (
-        {"model": recordings.FIRST, "language": "es"},
-        {"model": recordings.FIRST, "language": "es", "stream": "true"},
-        {"language": "es", "response_format": "diarized_json"},
-        {"language": "sw"},
-    ):
+    """By a model that detects it, and by one that does not know it; one that is used stands in the answer."""
+    for fields in ({"model": recordings.FIRST, "language": "es", "stream": "true"}, {"language": "sw"}):
         answer = transcribe(caller, sound(), **fields)
 
         assert (200, "language") == (answer.status_code, answer.headers.get("x-service-ignored")), fields
-    answer = transcribe(caller, sound(), language="xx")
-    assert 400 == answer.status_code
-    assert [("language", "not_allowed")] == faults(answer)
+    used = transcribe(caller, sound(), language="ja", response_format="verbose_json")
+    assert ("ja", None) == (used.json()["language"], used.headers.get("x-service-ignored"))
 
 
-@pytest.mark.parametrize("encoding", ["gb18030", "latin-1", "shift_jis"])
-def test_a_file_name_in_another_encoding_costs_the_name_alone(caller: Caller, encoding: str) -> None:
+def test_a_file_name_in_another_encoding_costs_the_name_alone(caller: Caller) -> None:
     """As curl sends it on Windows: the recording is transcribed, and its job has no name."""
-    name = {"gb18030": "录音.wav", "latin-1": "Wörter.wav", "shift_jis": "録音.wav"}[encoding]
     body = form([("model", None, b"whisper-1"), ("file", "NAME", sound())])
-    answer = send(caller, body.replace(b"NAME", name.encode(encoding)))
+    answer = send(caller, body.replace(b"NAME", "录音.wav".encode("gb18030")))
 
     assert 200 == answer.status_code, answer.text
-    assert name != caller.read(answer.headers["x-service-job"])["title"]
+    assert "录音.wav" != caller.read(answer.headers["x-service-job"])["title"]
 
 
 def test_the_transcript_comes_in_events(client: "openai.OpenAI", caller: Caller) -> None:
@@ -242,17 +222,14 @@ def test_the_transcript_comes_in_events(client: "openai.OpenAI", caller: Caller)
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"model": "nobody/has-this"}, ("model", "unknown_model")),
         ({"model": "fake/speech"}, ("model", "unknown_model")),
-        ({"model": "tts-1"}, ("model", "unknown_model")),
         ({"model": ""}, ("model", "required")),
         ({"response_format": "srt"}, ("response_format", "unsupported_format")),
-        ({"response_format": "vtt"}, ("response_format", "unsupported_format")),
         ({"response_format": "smoke"}, ("response_format", "not_allowed")),
         ({"stream": "perhaps"}, ("stream", "wrong_type")),
         ({"timestamp_granularities[]": "word"}, ("timestamp_granularities", "not_allowed")),
         ({"language": "a language with a long name"}, ("language", "too_long")),
-        ({"prompt": "é" * 20_001}, ("prompt", "too_long")),
+        ({"language": "xx"}, ("language", "not_allowed")),
         ({"prompt": "x" * (130 << 10)}, ("prompt", "too_long")),
         ({"prompt": "a\0b"}, ("prompt", "invalid_utf8")),
     ],
@@ -276,16 +253,9 @@ CASES: dict[str, tuple[bytes, str | None, tuple[str, str]]] = {
         None,
         ("file", "empty"),
     ),
-    "two models": (
-        form([("model", None, b"whisper-1"), ("model", None, b"tts-1"), ("file", "a", WAV)]),
-        None,
-        ("model", "wrong_length"),
-    ),
     "no boundary": (form([("file", "a", WAV)]), "multipart/form-data", ("Content-Type", "required")),
     "another boundary": (form([("file", "a", WAV)], "x"), None, ("body", "invalid_form")),
     "cut off": (form([("file", "a", WAV)])[:-20], None, ("body", "invalid_form")),
-    "no form at all": (b"\0" * 100_000, None, ("body", "invalid_form")),
-    "nothing": (b"", None, ("body", "invalid_form")),
     "many fields": (form([("x", None, b"")] * 300), None, ("body", "invalid_form")),
     "a long header": (form([("x" * 9_000, None, b"")]), None, ("body", "invalid_form")),
     "much text": (form([("prompt", None, b"x" * (200 << 10))]), None, ("prompt", "too_long")),
@@ -312,9 +282,6 @@ def test_broken_forms_are_refused_by_name(caller: Caller, case: str) -> None:
         ),
         (bytes(4) + b"ftypM4A " + bytes(5_000), "set `ffmpeg` in the settings; WAV, MP3, FLAC"),
         (b"RIFF" + bytes(5_000), "it is damaged"),
-        (WAV[:44], "it holds no sound"),
-        (b"ID3\4\0\0\0\0\0\0" + bytes(5_000), "it holds no sound"),
-        (b"fLaC" + b"\xff" * 5_000, "it is damaged"),
     ],
 )
 def test_files_that_are_not_read_say_what_is(caller: Caller, content: bytes, why: str) -> None:
@@ -324,13 +291,6 @@ def test_files_that_are_not_read_say_what_is(caller: Caller, content: bytes, why
     assert [("file", "invalid_recording")] == faults(answer)
     assert why in answer.json()["error"]["message"]
     assert [] == caller.newest()
-
-
-def test_a_body_of_another_type_is_refused(caller: Caller) -> None:
-    """JSON with a path or an address in it is not a recording."""
-    answer = send(caller, json.dumps(FIELDS).encode(), "application/json")
-
-    assert (415, "unsupported_media_type") == error_code(answer)
 
 
 def test_translations_are_refused_with_400(caller: Caller) -> None:
@@ -395,28 +355,21 @@ def test_the_same_recording_twice_is_two_jobs_unless_it_is_declared_a_retry(call
     assert left != separate.headers["x-service-job"]
 
 
-def test_nothing_is_kept_of_a_request_that_is_refused(paid: Operator) -> None:
-    """Without the balance for the job there is no input either, and the key stays free."""
-    caller = paid.caller(credit="1")
-    before = stored(paid, caller)
-    refused = transcribe(caller, sound(), Idempotency_Key="one")
-
-    assert (403, "insufficient_balance") == error_code(refused)
-    assert before == stored(paid, caller) == 0
-
-
 def test_a_recording_is_charged_once_for_its_minutes(paid: Operator) -> None:
-    """The hold is that of the longest recording; what is not needed is given back."""
-    caller = paid.caller(credit="10")
+    """The hold is that of the longest recording; what is not needed is given back. Without the balance
+    for it nothing is stored."""
+    caller, poor = paid.caller(credit="10"), paid.caller(credit="1")
     key = str(uuid.uuid4())
     content = sound()
+    refused = transcribe(poor, content, Idempotency_Key="one")
     answers = [transcribe(caller, content, Idempotency_Key=key) for _ in range(2)]
     operation = caller.read(answers[0].headers["x-service-job"])
 
     assert {f"{operation['billing']['charged']} CNY"} == {
         answer.headers["x-service-charged"] for answer in answers
     }
-    assert 1 == stored(paid, caller)
+    assert (1, 0) == (stored(paid, caller), stored(paid, poor))
+    assert (403, "insufficient_balance") == error_code(refused)
 
 
 def test_an_mp3_is_charged_by_all_that_it_holds_and_a_cut_one_not_at_all(paid: Operator) -> None:

@@ -108,7 +108,7 @@ def test_a_stream_is_charged_before_its_end_is_sent(chatting: Operator, payer: C
     assert ["settle", "hold", "credit"] == [type_ for type_, _ in lines(payer)]
 
 
-@pytest.mark.parametrize("fault", ["status=500", "status=422", "status=429", "garbage", "unmetered", "cut"])
+@pytest.mark.parametrize("fault", ["status=500", "status=429", "unmetered", "cut"])
 def test_without_an_answer_nothing_is_charged(chatting: Operator, payer: Caller, fault: str) -> None:
     """Refused, failed or unreadable: the hold is released."""
     answer = post(payer, body(f"[up:{fault}]", model=PRICED))
@@ -266,14 +266,8 @@ def test_a_balance_that_does_not_cover_the_bound_refuses(
     assert (expected, "0.000200") == (error["type"], error["balance"]["available"])
     assert before == len(upstream.seen.bodies)
     assert [("credit", "0.000200")] == lines(poor)
-
-
-def test_a_smaller_limit_makes_a_request_affordable(chatting: Operator) -> None:
-    """The same account, the same text."""
-    poor = chatting.caller(credit="0.0002")
-
-    assert 403 == post(poor, body(model=PRICED)).status_code
-    assert 200 == post(poor, body(model=PRICED, max_tokens=10)).status_code
+    if path == "/v1/chat/completions":  # A smaller limit makes it affordable.
+        assert 200 == send(poor, path, value | {"max_tokens": 10}).status_code
 
 
 def test_embeddings_and_responses_are_charged_alike(chatting: Operator, payer: Caller) -> None:

@@ -42,12 +42,17 @@ def payer(operator: Operator) -> Caller:
 
 
 @ON_ONE_DATABASE
-@pytest.mark.parametrize("count", [0, 2, 3])
-def test_a_job_has_exactly_one_input(payer: Caller, count: int) -> None:
-    """None and several are refused (R14, R111)."""
-    ids = [upload(payer) for _ in range(count)]
+def test_a_job_has_exactly_one_input(payer: Caller) -> None:
+    """None, several and what is no array are refused, with all other faults (R14, R111)."""
+    ids = [upload(payer) for _ in range(2)]
+    missing = {"model": DUAL, "parameters": {"language": ""}}
 
-    assert [("input_artifact_ids", "wrong_length")] == payer.refused(body(*ids))
+    assert [[("input_artifact_ids", "wrong_length")]] * 2 == [
+        payer.refused(body(*some)) for some in ((), ids)
+    ]
+    for given in ("artifact", None, {"id": 1}):
+        assert [("input_artifact_ids", "wrong_type")] == payer.refused(body() | {"input_artifact_ids": given})
+    assert [("input_artifact_ids", "required"), ("parameters.language", "empty")] == payer.refused(missing)
 
 
 def test_a_job_is_recognised_by_the_name_of_its_file(payer: Caller) -> None:
@@ -68,43 +73,6 @@ def test_a_job_is_recognised_by_the_name_of_its_file(payer: Caller) -> None:
     assert None is shown["title"]
     assert shown["erased_at"] is not None
     assert [] == payer.get(search).json()["data"]
-
-
-@ON_ONE_DATABASE
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
-        ("q=%20", 400),
-        ("q=" + "x" * 201, 400),
-        ("created_from=-1", 400),
-        ("created_before=soon", 400),
-        ("metadata=1", 400),
-        ("metadata[a]=1&metadata[b]=", 200),
-        ("voice=voice_none&created_from=0&created_before=99999999999", 200),
-    ],
-)
-def test_filters_are_checked(payer: Caller, query: str, status: int) -> None:
-    """A filter that cannot be meant is refused with its name; one that nothing fits gives an empty list."""
-    answer = payer.get(f"/v1/jobs?{query}")
-    named = [fault["param"] for fault in answer.json().get("error", {}).get("details", [])]
-
-    assert status == answer.status_code
-    assert ([query.partition("=")[0]] if status == 400 else []) == named
-
-
-@ON_ONE_DATABASE
-def test_a_job_without_its_input_is_refused(payer: Caller) -> None:
-    """The field is required, and all other problems are reported with it (R111)."""
-    missing = {"model": DUAL, "parameters": {"language": ""}}
-
-    assert [("input_artifact_ids", "required"), ("parameters.language", "empty")] == payer.refused(missing)
-
-
-@ON_ONE_DATABASE
-@pytest.mark.parametrize("given", ["artifact", None, {"id": 1}, 7])
-def test_inputs_are_an_array(payer: Caller, given: Any) -> None:
-    """A value that is not an array is reported once (R111)."""
-    assert [("input_artifact_ids", "wrong_type")] == payer.refused(body() | {"input_artifact_ids": given})
 
 
 def test_an_input_is_the_accounts_own_flac(operator: Operator, payer: Caller) -> None:
@@ -134,23 +102,17 @@ def test_any_key_of_the_account_names_an_input(operator: Operator, payer: Caller
 @pytest.mark.parametrize(
     ("parameters", "fault"),
     [
-        ({"language": ""}, ("language", "empty")),
         ({"language": "x" * 17}, ("language", "too_long")),
-        ({"language": 5}, ("language", "wrong_type")),
         ({"language": None}, ("language", "wrong_type")),
         ({"context": "x" * 20_001}, ("context", "too_long")),
-        ({"context": ["x"]}, ("context", "wrong_type")),
         ({"hotwords": ["x"] * 201}, ("hotwords", "too_long")),
         ({"hotwords": ["x", ""]}, ("hotwords[1]", "empty")),
         ({"hotwords": ["x" * 101]}, ("hotwords[0]", "too_long")),
         ({"hotwords": "x"}, ("hotwords", "wrong_type")),
         ({"source_offset_seconds": -0.001}, ("source_offset_seconds", "out_of_range")),
         ({"source_offset_seconds": 7200.001}, ("source_offset_seconds", "out_of_range")),
-        ({"source_offset_seconds": "0"}, ("source_offset_seconds", "wrong_type")),
         ({"source_offset_seconds": True}, ("source_offset_seconds", "wrong_type")),
         ({"path": "/srv/a.flac"}, ("path", "unknown_name")),
-        ({"url": "https://example.org/a.flac"}, ("url", "unknown_name")),
-        ({"command": "ffmpeg"}, ("command", "unknown_name")),
         ({"text": "speech"}, ("text", "unknown_name")),
     ],
 )
@@ -164,30 +126,12 @@ def test_a_parameter_out_of_its_bounds_is_refused(
 
 
 @ON_ONE_DATABASE
-def test_all_faults_are_told_at_once(payer: Caller) -> None:
-    """A caller mends a request in one go (R113, R117)."""
-    found = payer.refused(body(language="", context=1, hotwords=[1], source_offset_seconds=-1))
-
-    assert [
-        "input_artifact_ids",
-        "parameters.context",
-        "parameters.hotwords[0]",
-        "parameters.language",
-        "parameters.source_offset_seconds",
-    ] == [param for param, _ in found]
-
-
-@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "parameters",
     [
-        {},
-        {"language": "x"},
-        {"language": "中" * 16, "context": "", "hotwords": []},
-        {"context": "界" * 20_000, "hotwords": ["词" * 100] * 200},
-        {"source_offset_seconds": 0},
+        {"language": "中" * 16, "context": "界" * 20_000, "hotwords": ["词" * 100] * 200},
         {"source_offset_seconds": 7200},
-        {"source_offset_seconds": 12.345},
+        {"source_offset_seconds": 12.345, "context": "", "hotwords": []},
     ],
 )
 def test_a_parameter_at_its_bounds_is_taken(payer: Caller, parameters: dict[str, Any]) -> None:
@@ -214,20 +158,19 @@ def test_context_and_hotwords_reach_no_engine(operator: Operator, payer: Caller)
     assert artifact_id == frozen["input"]["artifact_id"]
 
 
-def test_the_language_is_told_to_the_second_engine_alone(payer: Caller) -> None:
-    """An engine that does not know the language says so; the first engine gets no language (R114)."""
-    shown = result(payer, payer.wait(recognise(payer, language="Klingon")))
-
-    assert ["word_timestamps: the language 'Klingon' is not known"] == shown["warnings"]
-
-
 def test_each_engine_reports_its_language(payer: Caller) -> None:
-    """What it was given or detected; `auto` has the second engine detect it, without a warning (R114)."""
-    detected, given = (result(payer, payer.wait(recognise(payer, language=code))) for code in ("auto", "ja"))
+    """What it was given or detected; `auto` has the second engine detect it, without a warning.
+
+    An engine that does not know the language says so; the first engine gets none (R114).
+    """
+    detected, given, unknown = (
+        result(payer, payer.wait(recognise(payer, language=code))) for code in ("auto", "ja", "Klingon")
+    )
 
     assert [] == detected["warnings"]
     assert ["en", "en"] == [engine["language"] for engine in detected["engines"].values()]
     assert ["en", "ja"] == [engine["language"] for engine in given["engines"].values()]
+    assert ["word_timestamps: the language 'Klingon' is not known"] == unknown["warnings"]
 
 
 def test_the_result_is_as_the_contract_has_it(payer: Caller) -> None:
@@ -310,9 +253,7 @@ def test_the_catalog_lists_the_dual_model_and_its_engines(payer: Caller) -> None
     )
 
 
-@pytest.mark.parametrize(
-    ("seconds", "charged"), [(60, 50_000), (1.0005, 835), (0.0625, 53), (90.001, 75_001)]
-)
+@pytest.mark.parametrize(("seconds", "charged"), [(1.0005, 835), (0.0625, 53), (90.001, 75_001)])
 def test_the_decoded_duration_is_charged(
     operator: Operator, payer: Caller, seconds: float, charged: int
 ) -> None:
@@ -358,12 +299,8 @@ def test_a_job_has_fourteen_days(operator: Operator, payer: Caller) -> None:
     ("directive", "code"),
     [
         (1001, "engine_failed"),
-        (1002, "engine_failed"),
         (1003, "engine_crashed"),
         (1005, "engine_failed"),
-        (1006, "engine_failed"),
-        (1007, "engine_failed"),
-        (1008, "engine_failed"),
         (1009, "engine_failed"),
     ],
 )
@@ -388,23 +325,6 @@ def test_a_cancelled_job_gives_its_hold_back(operator: Operator, payer: Caller) 
 
     assert ("cancelled", (100_000_000, 0)) == (cancelled["state"], money)
     assert "succeeded" == payer.wait(recognise(payer))["state"]
-
-
-def test_a_long_recording_is_one_result_of_parts(payer: Caller) -> None:
-    """25 minutes: parts of about ten minutes overlap, every word stands once, on one timeline (R129)."""
-    content, words = long_recording(25)
-    job_id = recognise(payer, content)
-    shown = result(payer, payer.wait(job_id, timeout_s=120))
-    parts = shown["parts"]
-    starts = [segment["start"] for segment in shown["engines"]["word_timestamps"]["segments"]]
-
-    assert [0, 1, 2] == [part["index"] for part in parts]
-    assert (0.0, 1500.0) == (parts[0]["start"], parts[-1]["end"])
-    assert all(5 <= one["end"] - two["start"] <= 10 for one, two in pairwise(parts))
-    assert texts(shown) == texts(shown, "word_timestamps")
-    assert words == len(texts(shown)) == len(set(texts(shown)))
-    assert [1.5 * index + 0.5 for index in range(words)] == pytest.approx(starts, abs=0.021)
-    assert {"S01", "S02", None} == {s["speaker"] for s in shown["engines"]["segment_text"]["segments"]}
 
 
 def test_eight_run_at_once_and_more_are_queued(operator: Operator, payer: Caller) -> None:
@@ -438,8 +358,9 @@ def test_progress_is_told_in_seconds_of_audio(payer: Caller) -> None:
     assert all(0 <= one["completed"] <= 20 for one in seen)
 
 
-def test_a_worker_that_dies_loses_one_part_at_most(operator: Operator, payer: Caller) -> None:
-    """After a kill between chunks the job continues: no finished chunk is transcribed again (R129)."""
+def test_a_long_recording_is_one_result_of_parts_whoever_dies(operator: Operator, payer: Caller) -> None:
+    """25 minutes: parts of about ten minutes overlap, every word stands once, on one timeline. After a kill
+    between chunks the job continues: no finished chunk is transcribed again (R129)."""
     content, words = long_recording(25)
     log = operator.service.log_path
     job_id = recognise(payer, content)
@@ -452,27 +373,16 @@ def test_a_worker_that_dies_loses_one_part_at_most(operator: Operator, payer: Ca
     assert ("succeeded", 2) == (operation["state"], operation["attempt"])
     assert len(made) <= 7
     assert 6 == len(set(made))
-    assert words == len(texts(result(payer, operation)))
-
-
-def test_parts_do_not_outlive_their_job(operator: Operator, payer: Caller) -> None:
-    """A transcript stands in its result alone once housekeeping has passed."""
-    payer.wait(recognise(payer))
-    operator.database.write(_forget)
-
-    assert (
-        0
-        == operator.row(
-            "select count(*) as rows from part p join job j on j.id = p.job_id "
-            "where j.state in ('succeeded', 'failed', 'cancelled')"
-        )["rows"]
-    )
-
-
-def _forget(tx: Any) -> None:
-    from tenuto.job import chunks
-
-    chunks.forget_final(tx)
+    shown = result(payer, operation)
+    parts = shown["parts"]
+    starts = [segment["start"] for segment in shown["engines"]["word_timestamps"]["segments"]]
+    assert [0, 1, 2] == [part["index"] for part in parts]
+    assert (0.0, 1500.0) == (parts[0]["start"], parts[-1]["end"])
+    assert all(5 <= one["end"] - two["start"] <= 10 for one, two in pairwise(parts))
+    assert texts(shown) == texts(shown, "word_timestamps")
+    assert words == len(texts(shown)) == len(set(texts(shown)))
+    assert [1.5 * index + 0.5 for index in range(words)] == pytest.approx(starts, abs=0.021)
+    assert {"S01", "S02", None} == {s["speaker"] for s in shown["engines"]["segment_text"]["segments"]}
 
 
 def _made(log: Path, job_id: str, *, at_least: int) -> list[tuple[str, int]]:

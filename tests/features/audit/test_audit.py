@@ -82,20 +82,6 @@ def test_findings_are_bounded(broken_world: World, database_url: str) -> None:
     assert ["job_events"] * audit.MAX_FINDINGS == found(world)
 
 
-def test_pages_cover_every_row(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However small the pages are, each row is looked at once, and what is broken in any page is found."""
-    caller = world.caller(1_000_000)
-    made = [world.submit(caller, f"key {number}").job_id for number in range(7)]
-    monkeypatch.setattr(audit, "PAGE_ROWS", 3)
-    healthy = audit.report(world.database)
-    world.run("update job set event_sequence = 1 where id > :id", id=made[3])
-    broken = world.read(audit.audit)
-    world.run("update job set event_sequence = 0")
-
-    assert ([], 7) == (healthy.findings, healthy.rows["job"])
-    assert made[4:] == [finding.subject for finding in broken if finding.check == "job_events"]
-
-
 def test_what_is_old_is_judged_by_a_clock_that_is_trusted(world: World) -> None:
     """Without a moment nothing is called too old; with one, a day and the time that a sweep takes pass."""
     blob = world.blob()
@@ -110,14 +96,6 @@ def test_what_is_old_is_judged_by_a_clock_that_is_trusted(world: World) -> None:
     assert [] == world.read(lambda tx: audit.audit(tx, now_ms=world.now_ms + age_ms))
     late = world.read(lambda tx: audit.audit(tx, now_ms=world.now_ms + age_ms + 1))
     assert [("blob_orphan", blob.blob_id)] == [(finding.check, finding.subject) for finding in late]
-
-
-def test_an_audit_that_is_stopped_looks_no_further(world: World) -> None:
-    """A worker that ends does not wait for it."""
-    world.running()
-    report = audit.report(world.database, rest=lambda: False)
-
-    assert ({}, Position("account", "")) == (report.rows, report.stopped_at)
 
 
 def test_an_audit_continues_where_it_stopped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 """The audit finds each corruption that it knows, by its name, and nothing in a healthy database."""
 
+import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -43,11 +45,11 @@ def test_a_corruption_is_found_by_its_name(broken_world: World, database_url: st
     kept = save(world)
     assert [] == found(world)
 
-    for name, corruptions in CORRUPTIONS.items():
-        for corruption in corruptions:
-            force(database_url, corruption.sql.format_map(names).split(";"))
+    with forcing(database_url) as run:
+        for name, corruption in ((name, one) for name, some in CORRUPTIONS.items() for one in some):
+            run(corruption.sql.format_map(names).split(";"))
             assert {name, *corruption.also} == set(found(world)), corruption.sql
-            force(database_url, restore(kept))
+            run(restore(kept, corruption.sql))
     assert [] == found(world)
 
 
@@ -359,25 +361,40 @@ def found(world: World) -> list[str]:
     return [finding.check for finding in findings]
 
 
-def force(url: str, statements: Iterable[str]) -> None:
-    """Run statements that the database's own constraints would refuse."""
+@contextmanager
+def forcing(url: str) -> Iterator[Callable[[Iterable[str]], None]]:
+    """Runs statements that the database's own constraints would refuse, some at a time."""
     if url.startswith("sqlite"):
-        connection = sqlite3.connect(url.removeprefix("sqlite:///"))
-        connection.execute("pragma ignore_check_constraints = on")
-        for statement in statements:
-            connection.execute(statement)
-        connection.commit()
-        connection.close()
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            connection.execute("pragma ignore_check_constraints = on")
+            yield lambda statements: _commit(connection, statements)
         return
-    with psycopg.connect(url) as session:
+    with psycopg.connect(url, autocommit=True) as session:
         session.execute("set session_replication_role = replica")
         checks = session.execute(
             "select conrelid::regclass::text, conname from pg_constraint"
             " where conrelid::regclass::text = any(%s) and contype = 'c'",
             [["entry", "job", "voice", "account", "model_call"]],
         ).fetchall()
-        drops = (f"alter table {table} drop constraint {check}" for table, check in checks)
-        session.execute(";".join((*drops, *statements)).encode())
+        for table, check in checks:
+            session.execute(f"alter table {table} drop constraint {check}".encode())
+
+        def run(statements: Iterable[str]) -> None:
+            session.execute(";".join(statements).encode())
+
+        yield run
+
+
+def _commit(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+
+
+def force(url: str, statements: Iterable[str]) -> None:
+    """The same, once."""
+    with forcing(url) as run:
+        run(statements)
 
 
 REPAIRED = (
@@ -392,12 +409,14 @@ def save(world: World) -> dict[str, list[dict[str, object]]]:
     return {table: world.all(f"select * from {table}") for table in REPAIRED}
 
 
-def restore(kept: dict[str, list[dict[str, object]]]) -> Iterator[str]:
-    """The statements that put saved rows back."""
-    yield from (f"delete from {table}" for table in REPAIRED)
-    for table, rows in kept.items():
-        for row in rows:
-            yield f"insert into {table} ({', '.join(row)}) values ({', '.join(map(written, row.values()))})"
+def restore(kept: dict[str, list[dict[str, object]]], sql: str) -> Iterator[str]:
+    """The statements that put back the saved rows of the tables that these ones name."""
+    for table in REPAIRED:
+        if re.search(rf"\b{table}\b", sql):
+            yield f"delete from {table}"
+            for row in kept[table]:
+                values = ", ".join(map(written, row.values()))
+                yield f"insert into {table} ({', '.join(row)}) values ({values})"
 
 
 def written(value: object) -> str:

@@ -68,7 +68,8 @@ def test_what_is_beyond_its_bounds_is_refused(caller: Caller, name: str) -> None
 @pytest.mark.parametrize("name", [*INTEGERS, *NUMBERS, *BOOLEANS, "text", "lang", "voice_id", "emo_vector"])
 def test_a_value_of_another_type_is_refused(caller: Caller, name: str) -> None:
     """Nothing is converted, and null is not the same as leaving a field out (R68, R71, R92)."""
-    for value in (None, {}):
+    values: tuple[Any, ...] = (None, {})
+    for value in values:
         found = caller.refused({"model": "fake/speech", "parameters": {"text": "x", name: value}})
         assert [(f"parameters.{name}", "wrong_type")] == found, value
 

@@ -201,6 +201,14 @@ class World:
         assert claim.job_id == job_id
         return claim
 
+    def done(self, caller: Caller, key: str = "key") -> str:
+        """A job of the caller's that has succeeded, the only one that waited; its id."""
+        job_id = self.submit(caller, key).job_id
+        claim = self.claim()
+        assert claim is not None
+        self.finish(claim.attempt_id)
+        return job_id
+
     def blob(self, content: bytes = b"sound") -> BlobRecord:
         """The record of bytes that are taken to be durable."""
         digest = hashlib.sha256(content).hexdigest()

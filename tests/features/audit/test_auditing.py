@@ -86,22 +86,6 @@ def test_a_damaged_record_of_an_audit_stops_neither_metrics_nor_audits(
     assert (world.now_ms, 0) == (last.ended_at, sum(last.findings.values()))
 
 
-def test_of_all_workers_one_audits_in_an_hour(world: World, rig: Rig) -> None:
-    """Fifty workers make one audit, and the next an hour later."""
-    ended = []
-    for number in range(3):
-        last = audited(rig, f"worker_{number}")
-        assert last is not None
-        ended.append(last.ended_at)
-        world.now_ms += 1000
-    world.now_ms += runs.EVERY_MS
-    later = audited(rig)
-
-    assert 1 == len(set(ended))
-    assert later is not None
-    assert world.now_ms == later.ended_at
-
-
 def test_rescues_go_on_while_it_looks(world: World, rig: Rig) -> None:
     """An audit of millions of rows takes minutes; a dead worker's job does not wait for it (P8)."""
     may_end = threading.Event()
@@ -129,9 +113,7 @@ def test_rescues_go_on_while_it_looks(world: World, rig: Rig) -> None:
 def test_what_an_hour_is_too_short_for_continues_in_the_next(
     world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The look through all records goes on, also by another worker. What it finds is reported until the next
-    one has come to its end.
-    """
+    """The look through all records goes on, also by another worker."""
     for name, value in (("PAGE_ROWS", 2), ("PAGES_AT_ONCE", 4)):
         monkeypatch.setattr(all_checks, name, value)
     monkeypatch.setattr(hourly, "AUDIT_S", 0.0)

@@ -48,9 +48,7 @@ def bucket(seaweed: SeaweedServer) -> tuple[dict[str, str], Put]:
 def test_a_service_moves_into_a_bucket_and_back(
     origin: Origin, make_place: MakeService, bucket: tuple[dict[str, str], Put], tmp_path: Path
 ) -> None:
-    """All rows, bytes, money and what waits for an operator are there, either way; each place has a store
-    with an id of its own; the new place works on (P21).
-    """
+    """All rows, bytes, money and what waits for an operator are there, either way (P21)."""
     here = "postgresql" if origin.place.database_url else "sqlite"
     there, back = make_place(OTHER[here], **bucket[0]), make_place(here)
     there.key = back.key = origin.place.key

@@ -1,7 +1,6 @@
 """Calls of models with a price: one end each, whoever comes to it first, also while the database is away."""
 
 import asyncio
-from collections.abc import Iterator
 from fractions import Fraction
 from math import ceil
 from pathlib import Path
@@ -16,7 +15,6 @@ from servers.rig import Interrupted
 from servers.world import World
 from tenuto.account.caller import Caller
 from tenuto.config import ModelSettings, Price, Settings, UpstreamSettings
-from tenuto.db.database import Database
 from tenuto.errors import (
     IdempotencyConflict,
     InsufficientBalance,
@@ -38,15 +36,6 @@ from tenuto.money.rules import token_charge_micros
 MODEL = "there/chat"
 MOST = Usage(100, 100)
 HOLD_MICROS = 1000
-
-
-@pytest.fixture
-def world(database: Database, tmp_path: Path) -> Iterator[World]:
-    """A world whose records and money agree when the test is over."""
-    made = World(database, tmp_path)
-    made.open(1)
-    yield made
-    assert [] == made.findings()
 
 
 def priced() -> rules.Model:
@@ -125,8 +114,7 @@ def test_a_call_that_the_balance_does_not_cover_leaves_nothing(world: World) -> 
 
 
 def test_a_key_is_charged_once(world: World) -> None:
-    """Open, it says that a retry may help; settled, that it does not; released, the key is free again.
-    Another API key has keys of its own (P3)."""
+    """Open, it says that a retry may help; settled, that it does not (P3)."""
     one, other = world.caller(credit_micros=10_000), world.caller(credit_micros=10_000)
 
     async def scenario() -> list[str]:

@@ -322,8 +322,7 @@ def pictured(url: str) -> dict[str, Any]:
     ],
 )
 def test_a_picture_is_no_address(url: str) -> None:
-    """Its server would open it from within the operator's network; SVG can name addresses itself. The
-    refusal says what is expected."""
+    """Its server would open it from within the operator's network; SVG can name addresses itself."""
     request, found = chat.check(pictured(url))
 
     assert (None, ["messages[0].content[1].image_url.url"]) == (request, [fault.param for fault in found])

@@ -14,7 +14,6 @@ from servers.upstream import PRIVATE, THOUGHTS, UpstreamServer
 from servers.world import World
 from tenuto.account.caller import Caller
 from tenuto.config import ModelSettings, Settings, UpstreamSettings
-from tenuto.db.database import Database
 from tenuto.errors import AnswerCutOff, ModelUnavailable
 from tenuto.features.chat import embeddings, gathered, runs
 from tenuto.features.chat import upstream as upstream_module
@@ -33,15 +32,6 @@ pytestmark = pytest.mark.variant("database", only="postgresql")
 MODEL = "there/chat"
 CREDIT_MICROS = 1_000_000
 Read = Callable[[AsyncGenerator[Piece, None]], Awaitable[None]]
-
-
-@pytest.fixture
-def world(database: Database, tmp_path: Path) -> Iterator[World]:
-    """A world whose records and money agree when the test is over."""
-    made = World(database, tmp_path)
-    made.open(1)
-    yield made
-    assert [] == made.findings()
 
 
 @pytest.fixture
@@ -211,8 +201,7 @@ def test_who_leaves_keeps_the_place(bench: Bench) -> None:
 
 
 def test_where_no_count_comes_who_left_pays_the_most(bench: Bench) -> None:
-    """The upstream breaks off after its caller has left: each byte that came counts, also of what it
-    reasoned. Of who stays, a break costs nothing (P3)."""
+    """The upstream breaks off after its caller has left (P3)."""
     thoughts = PRIVATE * THOUGHTS
 
     assert bound("[up:ponder]", thoughts + "one two") == bench.stream("[up:ponder]", read_words)
@@ -400,8 +389,7 @@ def test_dense_text_is_not_estimated_as_prose() -> None:
     ],
 )
 def test_usage_in_a_stream_is_read_wherever_it_is(reports: list[Any], expected: Any) -> None:
-    """In a chunk with text or without, once or growing, with reasoning in the total alone; what cannot be a
-    count is no report, and the answer goes on."""
+    """In a chunk with text or without, once or growing, with reasoning in the total alone."""
     events = upstream_module.Events(100, ChatRequest(model=MODEL, messages=()))
     chunks = [{"choices": [{"delta": {"content": "x"}}], "usage": one} for one in reports]
     pieces: list[Piece] = []

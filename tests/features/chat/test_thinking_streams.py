@@ -18,6 +18,8 @@ from tenuto.features.chat.chat_body import ChatRequest, check
 from tenuto.features.http_guard.server import Server
 from tenuto.features.openai import responses
 
+pytestmark = pytest.mark.parametrize("dialect", ["sqlite"])
+
 BEAT_S = 0.1
 THOUGHT_S = 0.35
 BODY = {"model": "local/any", "messages": [{"role": "user", "content": "Hello."}], "stream": True}

@@ -18,7 +18,6 @@ from tenuto.features.recognition import to_flac as module
 from tenuto.features.recognition.sound_files import to_flac
 
 RATE = 44_100
-MIB = 1 << 20
 
 
 def tone(seconds: float, channels: int = 1, *, rate: int = RATE, form: str = "WAV", **more: Any) -> bytes:
@@ -46,8 +45,9 @@ def wav(
     )
 
 
-@pytest.mark.parametrize("channels", [1, 2, 8])
-@pytest.mark.parametrize("rate", [8_000, 16_000, 22_050, 48_000, 192_000])
+@pytest.mark.parametrize(
+    ("rate", "channels"), [(8_000, 1), (16_000, 2), (22_050, 8), (48_000, 1), (192_000, 8)]
+)
 def test_every_rate_and_number_of_channels_keeps_its_length_and_loudness(rate: int, channels: int) -> None:
     """Mixed to mono, at 16 kHz."""
     samples, frames = converted(tone(1, channels, rate=rate))
@@ -110,12 +110,6 @@ def test_damaged_files_are_refused_or_read_as_far_as_they_go(form: str) -> None:
         except (NotReadable, DecoderEnded):
             continue
         assert len(samples) <= 16_000 * 60
-
-
-def test_a_flac_that_is_cut_off_is_refused() -> None:
-    """It says how long it is, so that no half of a recording is taken for the whole."""
-    with pytest.raises(NotReadable, match="damaged"):
-        converted(tone(5, form="FLAC")[:-4000])
 
 
 @pytest.mark.parametrize(

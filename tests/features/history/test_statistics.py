@@ -2,16 +2,13 @@
 
 from typing import Any
 
+from features.history.copies import copy, remove_copies, sqlite_steps
 from servers.plans import plans_of
 from servers.world import PRICE_MICROS, START_MS, World
-from tenuto.db import schema
-from tenuto.db.database import Transaction
 from tenuto.features.history import usage
 from tenuto.features.history.usage import Statistics, Times
 
 MINUTE_MS = 60_000
-COPIES = 3_000
-"""So many that a planner prefers an index to reading the table."""
 
 
 def test_jobs_are_counted_where_they_ended_and_in_the_queue_until_they_began(world: World) -> None:
@@ -58,8 +55,8 @@ def test_what_failed_and_what_never_began_are_counted(world: World) -> None:
 
 def test_only_the_newest_are_added_up(world: World, monkeypatch: Any) -> None:
     """And the answer says since when it is all of them, so that no part is taken for the whole."""
-    finish(world)
-    copy(world)
+    job_id = world.done(world.caller())
+    copy(world, job_id, lambda n: earlier(n, every_ms=1_000))
     monkeypatch.setattr(usage, "MOST_JOBS", 60)
     cut = look(world)
     remove_copies(world)
@@ -70,18 +67,16 @@ def test_only_the_newest_are_added_up(world: World, monkeypatch: Any) -> None:
 
 def test_the_index_has_everything_that_is_added_up(world: World) -> None:
     """Rows of jobs hold what was asked, so they are long: none is read."""
-    finish(world)
-    copy(world, every_ms=MINUTE_MS)
-    world.write(lambda tx: tx.run("analyze"))
+    job_id = world.done(world.caller())
+    copy(world, job_id, lambda n: earlier(n, every_ms=MINUTE_MS))
     touched = TOUCHED[world.database.dialect](world)
     remove_copies(world)
 
     assert "job_finished" in touched
 
 
-def test_percentiles_lie_between_the_bounds_that_are_counted(world: World) -> None:
+def test_percentiles_lie_between_the_bounds_that_are_counted() -> None:
     """Interpolated within a class, and never beyond the longest: a single job took what it took."""
-    del world
 
     def of(jobs: dict[int, int], share: float, longest_ms: int = 10**9) -> int | None:
         times = Times()
@@ -112,53 +107,15 @@ def look(world: World) -> Statistics:
     return world.read(lambda tx: usage.statistics(tx, "hour", now_ms=world.now_ms))
 
 
-def finish(world: World) -> None:
-    """A job that succeeded."""
-    world.submit(world.caller(), "a")
-    claim = world.claim()
-    assert claim is not None
-    world.finish(claim.attempt_id)
-
-
-def copy(world: World, copies: int = COPIES, every_ms: int = 1_000) -> None:
-    """Many jobs like the newest, one a second before it."""
-
-    def insert(tx: Transaction) -> None:
-        dialect = world.database.dialect
-        [job] = [table for table in schema.tables(tx, dialect) if table.name == "job"]
-        row = tx.one("select * from job order by id desc limit 1")
-        assert row is not None
-        model = {name: row[name] for name in job.columns}
-        rows = [
-            model
-            | {
-                "id": f"{row['id']} {n}",
-                "created_at": START_MS - n * every_ms - 700,
-                "started_at": START_MS - n * every_ms - n % 600,
-                "finished_at": START_MS - n * every_ms,
-            }
-            for n in range(copies)
-        ]
-        schema.insert(tx, dialect, job, job.columns, [list(each.values()) for each in rows])
-
-    world.write(insert)
-
-
-def remove_copies(world: World) -> None:
-    """They have no history, which the audit at the end of the test would miss."""
-    world.run("delete from job where id like '% %'")
+def earlier(n: int, *, every_ms: int) -> dict[str, int]:
+    """The times of the nth job before the newest."""
+    ended = START_MS - n * every_ms
+    return {"created_at": ended - 700, "started_at": ended - n % 600, "finished_at": ended}
 
 
 def touched_in_sqlite(world: World) -> set[str]:
     """The indexes that the first statement is answered from without the table."""
-    steps: list[str] = []
-
-    class Explaining:
-        def all(self, sql: str, /, **parameters: Any) -> list[Any]:
-            steps.extend(row["detail"] for row in world.all(f"explain query plan {sql}", **parameters))
-            return []
-
-    usage.statistics(Explaining(), "hour", now_ms=world.now_ms)  # type: ignore[arg-type]
+    steps = sqlite_steps(world, lambda tx: usage.statistics(tx, "hour", now_ms=world.now_ms))
     return {step.split("COVERING INDEX ")[1].split()[0] for step in steps if "COVERING INDEX" in step}
 
 

@@ -1,27 +1,25 @@
 """What an account used: which jobs are counted, and how many rows it takes to count them."""
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+from features.history.copies import copy, remove_copies, sqlite_steps
 from servers.plans import plans_of
 from servers.world import PRICE_MICROS, START_MS, World
 from tenuto.account.caller import Caller
-from tenuto.db import schema
 from tenuto.db.database import Transaction
 from tenuto.features.history import usage
 from tenuto.features.history.rows import DAY_MS, JobUsage
 
 TODAY = datetime.datetime.fromtimestamp(START_MS / 1000, datetime.UTC).date()
-COPIES = 3_000
-"""So many that a planner prefers an index to reading the table."""
 
 
 def test_succeeded_jobs_are_counted_by_the_day_they_were_accepted_on(world: World) -> None:
     """Neither those that failed or run, nor another account's (R207)."""
     caller, other = world.caller(), world.caller()
     for who, key in ((caller, "a"), (caller, "b"), (other, "c")):
-        finish(world, who, key)
+        world.done(who, key)
     world.submit(caller, "waits")
     line = JobUsage(START_MS // DAY_MS, "fake/speech", "speech", caller.key_id, 2, 6, 2_000, 2 * PRICE_MICROS)
 
@@ -33,23 +31,14 @@ def test_succeeded_jobs_are_counted_by_the_day_they_were_accepted_on(world: Worl
 def test_usage_touches_the_accounts_own_jobs_of_these_days_alone(world: World) -> None:
     """Whatever the account did on other days, and others did on these: an index has all that is added up."""
     caller, other = world.caller(), world.caller()
-    mine, theirs = finish(world, caller, "mine"), finish(world, other, "theirs")
-    copy(world, mine, days_ago=lambda n: 40 + n % 40)
-    copy(world, theirs, days_ago=lambda n: n % 40)
+    mine, theirs = world.done(caller, "mine"), world.done(other, "theirs")
+    copy(world, mine, lambda n: {"created_at": START_MS - (40 + n % 40) * DAY_MS})
+    copy(world, theirs, lambda n: {"created_at": START_MS - n % 40 * DAY_MS})
     [line] = used(world, caller, since=-30)
     touched = TOUCHED[world.database.dialect](world, caller)
-    world.run("delete from job where id like '% %'")
+    remove_copies(world)
 
     assert (1, "job_used") == (line.jobs, touched)
-
-
-def finish(world: World, caller: Caller, key: str) -> str:
-    """A job of three characters that made a second of audio."""
-    job_id = world.submit(caller, key).job_id
-    claim = world.claim()
-    assert claim is not None
-    world.finish(claim.attempt_id)
-    return job_id
 
 
 def used(world: World, caller: Caller, *, since: int = 0, until: int = 0) -> list[JobUsage]:
@@ -62,35 +51,9 @@ def asked(tx: Transaction, caller: Caller, since: int, until: int = 0) -> list[J
     return usage.of_account(tx, caller.account_id, since=first, until=last, limit=1000)
 
 
-def copy(world: World, job_id: str, *, days_ago: Callable[[int], int]) -> None:
-    """Many jobs like this one, accepted on other days."""
-
-    def insert(tx: Transaction) -> None:
-        dialect = world.database.dialect
-        [job] = [table for table in schema.tables(tx, dialect) if table.name == "job"]
-        row = tx.one("select * from job where id = :id", id=job_id)
-        assert row is not None
-        model = {name: row[name] for name in job.columns}
-        copies = [
-            model | {"id": f"{job_id} {n}", "created_at": START_MS - days_ago(n) * DAY_MS}
-            for n in range(COPIES)
-        ]
-        schema.insert(tx, dialect, job, job.columns, [list(each.values()) for each in copies])
-        tx.run("analyze")
-
-    world.write(insert)
-
-
 def touched_in_sqlite(world: World, caller: Caller) -> str:
     """The index that covers the account and its days; else the plan."""
-    steps: list[str] = []
-
-    class Explaining:
-        def all(self, sql: str, /, **parameters: Any) -> list[Any]:
-            steps.extend(row["detail"] for row in world.all(f"explain query plan {sql}", **parameters))
-            return []
-
-    asked(Explaining(), caller, -30)  # type: ignore[arg-type]
+    steps = sqlite_steps(world, lambda tx: asked(tx, caller, -30))
     reading = "SEARCH job USING COVERING INDEX job_used (account_id=? AND created_at>? AND created_at<?)"
     return "job_used" if [reading] == [step for step in steps if "TEMP B-TREE" not in step] else str(steps)
 

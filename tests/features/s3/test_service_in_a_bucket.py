@@ -4,7 +4,6 @@ import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,36 +90,6 @@ def test_bytes_go_into_the_bucket_and_come_back(in_bucket: RunningService, calle
         content = caller.get(f"/v1/artifacts/{artifact['id']}/content").content
         assert artifact["sha256"] == hashlib.sha256(content).hexdigest()
     assert not (in_bucket.folder / "blobs").exists()
-
-
-def test_a_backup_of_a_bucket_is_restored_elsewhere(
-    in_bucket: RunningService, seaweed: SeaweedServer, caller: Caller, tmp_path: Path
-) -> None:
-    """A backup has the bytes, whole; they go into another prefix and a database of another kind (P21)."""
-    artifact = caller.wait(caller.submit("Kept."))["artifacts"][0]
-    in_bucket.command("admin", "backup", str(tmp_path / "backup"))
-    elsewhere = RunningService(
-        tmp_path / "data",
-        variables={
-            "TENUTO_BLOBS": "s3://service/restored",
-            "TENUTO_S3_ENDPOINT": seaweed.endpoint,
-            **seaweed.variables,
-        },
-    )
-
-    elsewhere.command("admin", "restore", str(tmp_path / "backup"))
-    elsewhere.start()
-    elsewhere.key = caller.key
-    with elsewhere.client() as client:
-        content = client.get(f"/v1/artifacts/{artifact['id']}/content").content
-    looked = elsewhere.command("admin", "audit", "--deep", check=False)
-    doctor = elsewhere.command("admin", "doctor", check=False).stdout
-    elsewhere.stop()
-
-    assert artifact["sha256"] == hashlib.sha256(content).hexdigest()
-    assert (0, "") == (looked.returncode, looked.stderr)
-    assert "ok    blobs: s3://service/restored" in doctor
-    assert "ok    blobs: 0 unfinished uploads" in doctor
 
 
 def test_the_doctor_says_what_a_bucket_lacks(in_bucket: RunningService) -> None:

@@ -176,25 +176,17 @@ def test_voice_ids(name: str, value: Any, code: str | None) -> None:
     assert ([(name, code)] if code else []) == faults(**{name: value})
 
 
-@pytest.mark.parametrize("lang", ["zh", "en", "ja", "es", "ar"])
-def test_languages(lang: str) -> None:
-    """Five languages are spoken (R74)."""
-    assert lang == speech.parse({"text": "x", "lang": lang}).lang
-
-
 @pytest.mark.parametrize(
     ("lang", "code"),
     [
-        ("fr", "not_allowed"),
-        ("ZH", "not_allowed"),
-        ("", "not_allowed"),
-        (None, "wrong_type"),
-        (1, "wrong_type"),
+        *((lang, None) for lang in ("zh", "en", "ja", "es", "ar")),
+        *((lang, "not_allowed") for lang in ("fr", "ZH", "")),
+        *((lang, "wrong_type") for lang in (None, 1)),
     ],
 )
-def test_other_languages(lang: Any, code: str) -> None:
-    """Any other language, or one written otherwise, is refused (R74)."""
-    assert [("lang", code)] == faults(lang=lang)
+def test_languages(lang: Any, code: str | None) -> None:
+    """Five are spoken; any other, or one written otherwise, is refused (R74)."""
+    assert ([("lang", code)] if code else []) == faults(lang=lang)
 
 
 @pytest.mark.parametrize("name", BOOLEANS)
@@ -282,24 +274,13 @@ def test_emo_vector(vector: Any, expected: list[tuple[str, str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "parameters",
+    ("parameters", "expected"),
     [
-        {"use_emo_text": False, "emotion_voice_id": "v"},
-        {"use_emo_text": False, "emo_vector": [0] * 8},
-        {"emo_alpha": 0.5},
-        {"emo_alpha": 0.5, "emotion_voice_id": "v"},
-        {"use_emo_text": True},
-        {"use_emo_text": True, "emo_text": "happy", "emo_alpha": 0.3},
-    ],
-)
-def test_one_emotion_mode(parameters: dict[str, Any]) -> None:
-    """One mode at a time is right; `use_emo_text: false` and `emo_alpha` alone switch none on (R93)."""
-    assert [] == faults(**parameters)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "conflicting"),
-    [
+        ({"use_emo_text": False, "emotion_voice_id": "v"}, []),
+        ({"use_emo_text": False, "emo_vector": [0] * 8}, []),
+        ({"emo_alpha": 0.5, "emotion_voice_id": "v"}, []),
+        ({"use_emo_text": True}, []),
+        ({"use_emo_text": True, "emo_text": "happy", "emo_alpha": 0.3}, []),
         ({"emotion_voice_id": "v", "emo_vector": [0] * 8}, ["emotion_voice_id", "emo_vector"]),
         ({"emotion_voice_id": "v", "use_emo_text": True}, ["emotion_voice_id", "use_emo_text"]),
         ({"emo_vector": [1] * 8, "use_emo_text": True, "emo_text": "x"}, ["emo_vector", "use_emo_text"]),
@@ -309,9 +290,9 @@ def test_one_emotion_mode(parameters: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_emotion_modes_exclude_each_other(parameters: dict[str, Any], conflicting: list[str]) -> None:
-    """More than one emotion mode is refused, each of them named; a vector of zeros counts (R93)."""
-    assert [(name, "conflict") for name in conflicting] == faults(**parameters)
+def test_emotion_modes_exclude_each_other(parameters: dict[str, Any], expected: list[str]) -> None:
+    """More than one is refused, each of them named; a vector of zeros counts, `emo_alpha` is none (R93)."""
+    assert [(name, "conflict") for name in expected] == faults(**parameters)
 
 
 @pytest.mark.parametrize(
@@ -321,8 +302,6 @@ def test_emotion_modes_exclude_each_other(parameters: dict[str, Any], conflictin
         ({"emo_text": "happy", "use_emo_text": False}, [("emo_text", "requires")]),
         ({"emo_text": ""}, [("emo_text", "empty"), ("emo_text", "requires")]),
         ({"emo_text": "happy", "use_emo_text": "true"}, [("use_emo_text", "wrong_type")]),
-        ({"emo_text": "happy", "use_emo_text": None}, [("use_emo_text", "wrong_type")]),
-        ({"emo_text": "happy", "use_emo_text": 0}, [("use_emo_text", "wrong_type")]),
         ({"use_emo_text": 1, "emo_vector": [0] * 8}, [("use_emo_text", "wrong_type")]),
         ({"emo_text": None}, [("emo_text", "wrong_type")]),
         ({"emo_text": "happy", "emo_vector": [0] * 8}, [("emo_text", "requires")]),
@@ -375,11 +354,7 @@ def test_messages_name_bound_and_size() -> None:
     """A message says what is wrong and what would be right."""
     expected = {
         "is 8193 bytes of UTF-8; at most 8192 are allowed": message(text="x" * 8193),
-        "is empty; from 1 to 8192 bytes of UTF-8 are allowed": message(text=""),
-        "starts with U+3000; send it without white space at its ends": message(text="\u3000x"),
         "is 2001; it must be from 0 to 2000 milliseconds": message(interval_silence=2001),
-        "is 30.5, a number; an integer is expected": message(top_k=30.5),
-        'is "1", a string; a number is expected': message(top_p="1"),
         "is true, a boolean; a number is expected": message(top_p=True),
         'is "fr"; one of zh, en, ja, es, ar is expected': message(lang="fr"),
         "is null, which is not the same as leaving it out; send true or false": message(stream=None),

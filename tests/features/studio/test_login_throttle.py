@@ -57,8 +57,7 @@ def test_an_address_that_tries_many_names_waits(studio: Studio) -> None:
 
 
 def test_a_name_that_is_guessed_at_from_everywhere_waits(studio: Studio) -> None:
-    """Many machines have no more tries at one name than it takes to be sure. Where its owner signed in lately
-    he is let in, or they could keep him out for ever; there too, five wrong passwords are enough."""
+    """Many machines have no more tries at one name than it takes to be sure."""
     studio.person("me")
     home = studio.browser()
     assert 200 == home.log_in("me").status_code

@@ -15,14 +15,6 @@ pytestmark = pytest.mark.variant("database", only="postgresql")
 
 HOST = "http://studio.test"
 JSON = {"Content-Type": "application/json"}
-OPEN_TO_ALL = {
-    "/web/session",
-    "/web/setup",
-    "/web/register",
-    "/web/invitations/accept",
-    "/web/login",
-    "/web/logout",
-}
 NOWHERE = "0" * 26
 
 FROM_OUR_PAGES = [
@@ -85,20 +77,6 @@ def test_every_path_that_changes_something_has_this_door(studio: Studio) -> None
     assert {(403, "forbidden")} == set(answers.values())
     assert ("POST", "/web/v1/jobs") in answers
     assert "me" == browser.name()
-
-
-def test_every_path_wants_somebody_signed_in(studio: Studio) -> None:
-    """But for those by which one signs in; a key is no session there."""
-    stranger = studio.browser()
-    key = make_key(studio.person("me"), {"Origin": HOST})[1]
-    answers = {
-        path: error(stranger.request(method, path, headers={"Authorization": f"Bearer {key}"}))
-        for method, path in paths()
-        if path not in OPEN_TO_ALL
-    }
-
-    assert {(401, "not_signed_in")} == set(answers.values())
-    assert "www-authenticate" not in stranger.get("/web/keys").headers
 
 
 def test_the_api_takes_keys_alone(studio: Studio) -> None:

@@ -41,8 +41,7 @@ def test_presets_are_spread_over_languages_and_are_none_of_the_original_voices()
 
 
 def test_each_says_whether_it_is_synthetic_or_a_person() -> None:
-    """The model, its revision and preset, or the reader and the source; the words and the licence; two of the
-    official ones are people, without a preset of the model's."""
+    """The model, its revision and preset, or the reader and the source; the words and the licence."""
     people = [voice for voice in VOICES if not voice.provenance["synthetic"]]
 
     assert [("official", "Linda"), ("official", "Edward")] == [(voice.kind, voice.name) for voice in people]

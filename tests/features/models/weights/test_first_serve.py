@@ -4,25 +4,19 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from features.models.weights.conftest import COMMIT, World, file_line
 from servers.service import TENUTO, RunningService
-from tenuto.features.models.cache import default_cache
 from tenuto.host.registry import ENTRIES
 
 ONE = bytes(range(256)) * 4096
 TWO = b"and the second." * 4096
-MODEL = "small/speech"
 WAIT_S = 60.0
-HIDDEN = {".compiled", ".verified", ".partial", ".lock"}
-
 ENGINE = """
 [[engine]]
 name = "small"
@@ -187,18 +181,6 @@ def test_a_cache_that_cannot_be_written_is_named(small: World) -> None:
     )
 
 
-def test_a_damaged_file_in_the_cache_is_replaced(small: World) -> None:
-    """A start notices another size or time, downloads again, and serves."""
-    publish(small)
-    small.cache.mkdir()
-    (small.cache / "model").write_bytes(ONE)
-    running = service(small)
-    running.start()
-    running.stop()
-
-    assert ONE + TWO == (small.cache / "model").read_bytes()
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_a_download_that_is_stopped_continues_at_the_next_start(
     small: World, number: signal.Signals, code: int
@@ -252,23 +234,6 @@ def test_on_a_terminal_there_is_one_bar_and_then_what_is_ready(small: World) -> 
         in rest
     )
     assert not [line for line in rest.splitlines() if line.startswith("{")]
-
-
-@pytest.mark.real_engine
-def test_a_cache_that_was_copied_from_another_machine_serves_every_model(tmp_path: Path) -> None:
-    """All real weights without the records of their hashes: verified again, and nothing is downloaded."""
-    cache = tmp_path / "cache"
-    names = {name for entry in ENTRIES for name in entry.weights}
-    shutil.copytree(default_cache(), cache, copy_function=os.link, ignore=lambda _, found: {*found} & HIDDEN)
-    variables = {"TENUTO_CACHE": str(cache), "TENUTO_PULL": "missing", "PIP_NO_INDEX": "1"}
-    running = RunningService(tmp_path / "data", engines="real", variables=variables)
-    running.start()
-    running.stop()
-    log = running.log_path.read_text()
-
-    assert names <= {path.name for path in cache.iterdir()}
-    assert log.startswith(f"verifying the weights in {cache}\n")
-    assert "model.not_offered" not in log
 
 
 def read_until(terminal: int, pattern: str | None) -> str:

@@ -136,9 +136,7 @@ def test_a_pull_goes_on_where_the_last_one_failed(world: World) -> None:
 def test_a_pull_of_another_model_keeps_what_has_arrived(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole packages and halves of files: their own pull continues from there, and then removes them. They do
-    not lessen the space that the other model needs. What nobody has continued for weeks is removed.
-    """
+    """Whole packages and halves of files: their own pull continues from there, and then removes them."""
     monkeypatch.setattr("tenuto.features.models.downloads.SILENCE_LIMIT_S", 0.2)
     monkeypatch.setattr("tenuto.features.models.downloads.TRIES", 1)
     content = bytes(range(256)) * 12288
@@ -221,9 +219,7 @@ CHUNKED = {"Transfer-Encoding": "chunked"}
 def test_a_page_is_not_the_beginning_of_a_weight(
     world: World, page: tuple[int, dict[str, str], bytes], message: str, arrived: int
 ) -> None:
-    """A mirror or a portal answers well, but with something else: the reason says with what, nothing of it is
-    kept, and of what had arrived before nothing is lost, unless only the page's end shows what it is.
-    """
+    """A mirror or a portal answers well, but with something else."""
     content = bytes(range(256)) * 12
     place = world.add_to_hub("model.bin", content)
     world.web.pages[place] = page

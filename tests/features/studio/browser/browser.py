@@ -118,6 +118,15 @@ class Person:
         self.page.goto(self.url + path)
         self.page.wait_for_selector("main h1, .door h1")
 
+    def enter(self, who: Cookies | str, path: str) -> Page:
+        """Be whoever has this session, or somebody new of this name, and go to a page."""
+        if isinstance(who, str):
+            self.register(who)
+        else:
+            self.become(who)
+        self.open(path)
+        return self.page
+
     def settle(self) -> None:
         """Wait until the page has asked for nothing for half a second. Its stream of events, which has no
         end, belongs to a worker and does not count; an idle network, as browsers define it, never comes.

@@ -35,20 +35,19 @@ all are brought to their end, and those that this begins."""
 def test_every_page_can_be_used_by_everybody(
     browser: Browser, fake_house: RunningService, operator_cookie: Cookies
 ) -> None:
-    """On every page axe finds nothing serious or critical, and nothing is wider than a narrow screen: in
-    both languages and both themes, signed in and not, with something of everything there."""
+    """On every page axe finds nothing serious or critical, and nothing is wider than a narrow screen."""
     found: dict[str, list[str]] = {}
     with person(browser, fake_house.url) as somebody:
-        found |= {path: _look(somebody, path) for path in DOORS}
+        found |= {path: look(somebody, path) for path in DOORS}
         somebody.become(operator_cookie)
         jobs = _make_something(somebody)
-        found |= {path: _look(somebody, path) for path in (*PAGES, *(f"/jobs/{job}" for job in jobs))}
+        found |= {path: look(somebody, path) for path in (*PAGES, *(f"/jobs/{job}" for job in jobs))}
 
     assert {} == {path: faults for path, faults in found.items() if faults}
     assert [] == somebody.faults
 
 
-def _look(somebody: Person, path: str) -> list[str]:
+def look(somebody: Person, path: str) -> list[str]:
     """What is wrong with a page in each language, wide, narrow and in each theme."""
     page = somebody.page
     somebody.open(path)
@@ -84,30 +83,9 @@ def _make_something(somebody: Person) -> list[str]:
 
 
 @pytest.mark.variant("page")
-def test_an_input_method_keeps_its_enter(visitor: Person, member: Cookies) -> None:
-    """While words are composed Enter picks one: nothing is sent, and the words stay (chat and forms)."""
-    visitor.become(member)
-    visitor.open("/chat")
-    field = visitor.page.get_by_label("Message")
-    field.fill("ni hao")
-    composing = (
-        "new KeyboardEvent('keydown', {key: 'Enter', isComposing: true, bubbles: true, cancelable: true})"
-    )
-    field.evaluate(f"field => field.dispatchEvent({composing})")
-
-    assert "ni hao" == field.input_value()
-    assert 0 == visitor.page.locator(".turn").count()
-    field.press("Enter")
-    visitor.page.locator(".turn.assistant footer").wait_for()
-    assert "" == field.input_value()
-
-
-@pytest.mark.variant("page")
 def test_the_keyboard_reaches_everything(visitor: Person, member: Cookies) -> None:
     """Past the menu with one key, the form in order, and after a step the focus is at the new page."""
-    visitor.become(member)
-    visitor.open("/speech")
-    page = visitor.page
+    page = visitor.enter(member, "/speech")
     page.locator("#text").wait_for()
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("Tab")
@@ -127,10 +105,8 @@ def test_the_keyboard_reaches_everything(visitor: Person, member: Cookies) -> No
 
 @pytest.mark.variant("page")
 def test_keys_lead_everywhere(visitor: Person, member: Cookies) -> None:
-    """`g` and a letter go to a page, Ctrl+K finds one by name, `?` shows all keys; no key does so in a field,
-    and those without Ctrl can be turned off. Both sheets can be used by everybody."""
-    visitor.become(member)
-    visitor.open("/jobs")
+    """`g` and a letter go to a page, Ctrl+K finds one by name, `?` shows all keys."""
+    visitor.enter(member, "/jobs")
     page, heading = visitor.page, visitor.page.get_by_role("heading", level=1)
     page.keyboard.press("g")
     page.keyboard.press("k")
@@ -184,8 +160,7 @@ def test_the_narrow_menu_folds_by_escape(
 ) -> None:
     """And the focus is where it was opened."""
     with person(browser, fake_house.url, width=390) as somebody:
-        somebody.become(member)
-        somebody.open("/")
+        somebody.enter(member, "/")
         button = somebody.page.get_by_role("button", name="Menu")
         button.press("Enter")
         somebody.page.get_by_role("link", name="Jobs", exact=True).focus()
@@ -196,25 +171,9 @@ def test_the_narrow_menu_folds_by_escape(
 
 
 @pytest.mark.variant("page")
-def test_another_language_is_there_at_once_and_stays(visitor: Person, member: Cookies) -> None:
-    """Language and theme change without a step and are remembered by the browser, not by the account."""
-    visitor.become(member)
-    visitor.open("/jobs")
-    visitor.page.get_by_label("Language").select_option("zh")
-    expect(visitor.page.get_by_role("heading", name="任务")).to_be_visible()
-    visitor.page.get_by_label("外观").select_option("dark")
-    visitor.open("/keys")
-
-    expect(visitor.page.get_by_role("heading", name="API 密钥")).to_be_visible()
-    assert "zh-Hans" == visitor.page.evaluate("document.documentElement.lang")
-    assert "dark" == visitor.page.evaluate("document.documentElement.dataset.theme")
-
-
-@pytest.mark.variant("page")
 def test_the_language_chosen_last_wins(visitor: Person, member: Cookies) -> None:
     """Also when the texts of the one chosen before it arrive later."""
-    visitor.become(member)
-    visitor.open("/jobs")
+    visitor.enter(member, "/jobs")
     late: list[Route] = []
 
     def hold(route: Route) -> None:

@@ -73,22 +73,9 @@ def test_a_page_whose_scripts_do_not_arrive_says_so(browser: Browser, fake_house
         expect(page.get_by_text("The studio has not finished loading")).to_be_visible(timeout=JOB_MS)
 
 
-@pytest.mark.variant("page")
-def test_a_job_is_cancelled_where_it_is_watched(visitor: Person, member: Cookies) -> None:
-    """It stops within seconds, silence included, and the page says that nothing was charged."""
-    visitor.become(member)
-    _say(visitor, f"[fake:slow_segments=2] {THREE_SEGMENTS}")
-    visitor.page.get_by_role("button", name="Cancel the job").click()
-
-    expect(visitor.page.locator(".result .state")).to_have_text("Cancelled")
-    expect(visitor.page.get_by_text("It was cancelled; nothing was charged.")).to_be_visible()
-
-
 def test_a_picture_is_drawn_once_however_often_its_answer_is_lost(visitor: Person) -> None:
     """R19. Drawn again, also after the page was loaded again, it has the same seed and so the same key."""
-    visitor.register("drawer")
-    page = visitor.page
-    visitor.open("/images")
+    page = visitor.enter("drawer", "/images")
     page.get_by_label("Prompt").fill("a cat")
     for after in (lambda: None, page.reload):
         with _lost_answers(page, "/v1/jobs"):
@@ -128,9 +115,7 @@ def test_a_recording_is_read_once_however_often_its_answer_is_lost(visitor: Pers
 
 def test_a_long_text_is_completed_after_a_lost_answer(visitor: Person) -> None:
     """R19. The part that was accepted and the one whose answer was lost are not made a second time."""
-    visitor.register("teller")
-    page = visitor.page
-    visitor.open("/speech")
+    page = visitor.enter("teller", "/speech")
     page.get_by_label("Speed").fill("2")
     page.get_by_label("The text to speak").fill(("𠮷" * 20 + "。") * 250)
     with _lost_answers(page, "/v1/jobs", with_text='"piece":"2"'):
@@ -146,9 +131,7 @@ def test_a_long_text_is_completed_after_a_lost_answer(visitor: Person) -> None:
 @pytest.mark.variant("page")
 def test_settings_of_a_program_are_used_again_and_a_wrong_one_is_shown(visitor: Person) -> None:
     """Values between the steps of a field are good. A wrong one in a closed part opens that part."""
-    visitor.register("reuser")
-    page = visitor.page
-    visitor.open("/speech")
+    page = visitor.enter("reuser", "/speech")
     asked = {"text": "Hello there.", "lang": "en", "temperature": 0.855, "interval_silence": 125}
     job_id = page.evaluate(SET_BY_A_PROGRAM, ["fake/speech", asked])
     visitor.open(f"/speech?from={job_id}")
@@ -210,9 +193,7 @@ def test_a_model_that_takes_recordings_is_chosen(visitor: Person, member: Cookie
 def test_a_page_that_still_sends_a_recording_asks_before_it_is_left(visitor: Person, tmp_path: Path) -> None:
     """By a link, by the browser's own step back, or by loading it again: each would end the upload unseen."""
     soundfile.write(tmp_path / "tone.wav", np.full(24_000 * 2, 1000, np.int16), 24_000)
-    visitor.register("sender")
-    page = visitor.page
-    visitor.open("/jobs")
+    page = visitor.enter("sender", "/jobs")
     page.get_by_role("link", name="Recognition", exact=True).click()
     held: list[Route] = []
     asked: list[tuple[str, str]] = []
@@ -271,9 +252,7 @@ def test_a_credit_is_booked_once_however_often_its_answer_is_lost(
 ) -> None:
     """Also after the panel was closed, and after the page was loaded again; the next one is a new one."""
     with person(browser, fake_house.url) as operator:
-        operator.become(operator_cookie)
-        page = operator.page
-        operator.open("/operator")
+        page = operator.enter(operator_cookie, "/operator")
         account = operator.ask("POST", "/web/operator/accounts", {"name": "payer"})[1]["id"]
 
         def add() -> None:
@@ -306,8 +285,7 @@ def test_what_the_service_calls_damaged_is_shown_so(
 ) -> None:
     """A key and an account whose restriction cannot be read, in both languages, with what to do about it."""
     with person(browser, fake_house.url) as operator:
-        operator.become(operator_cookie)
-        operator.open("/keys")
+        operator.enter(operator_cookie, "/keys")
         for name in ("whole", "broken"):
             operator.ask("POST", "/web/keys", {"name": name, "models": ["fake/speech"]})
             operator.ask("POST", "/web/operator/accounts", {"name": name})
@@ -333,8 +311,7 @@ def test_what_the_service_calls_damaged_is_shown_so(
 def test_over_plain_http_all_works_but_the_microphone(
     browser: Browser, fake_house: RunningService, member: Cookies, tmp_path: Path
 ) -> None:
-    """Without HTTPS a text is spoken, a recording made FLAC and read, a voice uploaded, a key copied;
-    browsers keep hashes and clipboard from such pages. The microphone is kept, too, and the page says so."""
+    """Without HTTPS a text is spoken, a recording made FLAC and read, a voice uploaded, a key copied."""
     soundfile.write(tmp_path / "tone.wav", np.full(24_000 * 2, 1000, np.int16), 24_000)
     with person(browser, fake_house.url.replace("127.0.0.1", LAN_NAME)) as somebody:
         page = somebody.page

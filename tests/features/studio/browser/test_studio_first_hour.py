@@ -80,8 +80,7 @@ def test_the_first_steps_are_gone_when_they_are_done(browser: Browser, tmp_path:
         operator.settle()
         expect(steps).to_have_count(0)
         page.context.clear_cookies()
-        operator.register("somebody")
-        operator.open("/")
+        operator.enter("somebody", "/")
         operator.settle()
 
         expect(steps).to_have_count(0)
@@ -90,9 +89,7 @@ def test_the_first_steps_are_gone_when_they_are_done(browser: Browser, tmp_path:
 @pytest.mark.variant("page")
 def test_recognition_is_tried_with_an_example(visitor: Person, member: Cookies) -> None:
     """A recording that speaks the reader's language, by keyboard alone and without a file."""
-    visitor.become(member)
-    visitor.open("/recognition")
-    page = visitor.page
+    page = visitor.enter(member, "/recognition")
     page.get_by_role("button", name="Try it with an example").press("Enter")
     expect(page.get_by_role("button", name="Recognise")).to_be_focused()
     page.keyboard.press("Enter")
@@ -145,9 +142,7 @@ def test_a_service_without_prices_speaks_of_no_money(browser: Browser, tmp_path:
 @pytest.mark.real_engine
 @pytest.mark.timeout(420)
 def test_the_operator_downloads_the_weights_of_a_model(browser: Browser, tmp_path: Path) -> None:
-    """In the page, while the service answers: it waits for another download, is stopped, and begun again.
-    Then all is there, without a network, since the files were; nothing begins before the button is
-    pressed."""
+    """In the page, while the service answers: it waits for another download, is stopped, and begun again."""
     cache = tmp_path / "cache"
     weights = ("pictograms", "e5-small-q4")
     (cache / ".verified").mkdir(parents=True)

@@ -11,7 +11,6 @@ from playwright.sync_api import Browser, expect
 from features.studio.browser.browser import Cookies, Person, person
 from servers.service import RunningService
 
-PAGE = 50
 HUNDREDS = 210
 PASSED = """async () => {
   const [ids, drawn] = [new Set(), []]
@@ -62,8 +61,7 @@ def made(somebody: Person, count: int, label: str) -> list[str]:
 @pytest.mark.variant("page")
 def test_jobs_are_found_by_label_and_voice(visitor: Person, member: Cookies) -> None:
     """The label of a job leads from its page to all that have it; half of a label filters nothing."""
-    visitor.become(member)
-    visitor.open("/jobs")
+    visitor.enter(member, "/jobs")
     page, lines = visitor.page, visitor.page.locator(".lines.jobs > li")
     [found] = made(visitor, 1, "one&only")
     made(visitor, 1, "another")
@@ -92,11 +90,8 @@ def test_jobs_are_found_by_label_and_voice(visitor: Person, member: Cookies) -> 
 
 @pytest.mark.variant("page")
 def test_many_jobs_are_saved_and_erased_at_once(visitor: Person, member: Cookies) -> None:
-    """By keyboard: the archive has each result under its title, byte for byte; what is
-    erased is erased, what is out of sight is not, and what cannot be erased is reported."""
-    visitor.become(member)
-    visitor.open("/jobs")
-    page = visitor.page
+    """By keyboard: the archive has each result under its title, byte for byte."""
+    page = visitor.enter(member, "/jobs")
     ids = made(visitor, 3, "many")
     visitor.open("/jobs?label=chapter%3Dmany")
     boxes = page.get_by_role("checkbox", name=re.compile("^Choose: many"))
@@ -136,9 +131,7 @@ def test_a_result_that_cannot_be_had_keeps_no_other_from_being_saved(
     visitor: Person, member: Cookies
 ) -> None:
     """The archive has the others, and the page says what is wrong with the one."""
-    visitor.become(member)
-    visitor.open("/jobs")
-    page = visitor.page
+    page = visitor.enter(member, "/jobs")
     ids = made(visitor, 3, "gap")
     job = visitor.ask("GET", f"/web/v1/jobs/{ids[1]}")[1]
     gone = {"error": {"code": "erased", "message": "It is gone.", "request_id": "req_1"}}
@@ -158,36 +151,13 @@ def test_a_result_that_cannot_be_had_keeps_no_other_from_being_saved(
     assert {f"gap {n} {ids[n][-8:]}.png" for n in (0, 2)} == set(saved)
 
 
-@pytest.mark.variant("page")
-def test_a_long_list_goes_on_by_itself(browser: Browser, fake_house: RunningService, member: Cookies) -> None:
-    """At its end the next page is read; what is there stays, in order and once, when a new job comes."""
-    with person(browser, fake_house.url) as somebody:
-        somebody.become(member)
-        somebody.open("/jobs")
-        lines = somebody.page.locator(".lines.jobs > li")
-        ids = made(somebody, PAGE + 5, "endless")
-        somebody.open("/jobs?label=chapter%3Dendless")
-        expect(lines.first).to_be_visible()
-        lines.last.scroll_into_view_if_needed()
-        expect(lines).to_have_count(PAGE + 5)
-        ids += made(somebody, 1, "endless")
-        # What nothing changed in is read again less and less often, up to every 30 seconds.
-        expect(lines).to_have_count(PAGE + 6, timeout=90_000)
-        shown = [str(one.get_attribute("href")).split("/")[-1] for one in lines.locator(".what > a").all()]
-
-        assert ids[::-1] == shown
-        assert [] == somebody.faults
-
-
 @pytest.mark.variant("depth")
 def test_of_hundreds_of_jobs_only_those_near_are_drawn(
     browser: Browser, fake_house: RunningService, member: Cookies
 ) -> None:
     """Thousands scroll like a hundred: each comes into sight once and in order, a chosen one stays chosen."""
     with person(browser, fake_house.url) as somebody:
-        somebody.become(member)
-        somebody.open("/jobs")
-        page = somebody.page
+        page = somebody.enter(member, "/jobs")
         ids = made(somebody, HUNDREDS, "hundreds")
         somebody.open("/jobs?label=chapter%3Dhundreds")
         rows = page.locator(".lines.jobs > li[data-block]")
@@ -215,8 +185,7 @@ def test_tables_fit_a_phone(browser: Browser, fake_house: RunningService, operat
     hidden = {}
     for language in ("en", "zh"):
         with person(browser, fake_house.url, width=390, language=language) as operator:
-            operator.become(operator_cookie)
-            operator.open("/")
+            operator.enter(operator_cookie, "/")
             [job] = made(operator, 1, "narrow")
             for path in ("/operator/queue", "/operator/statistics", "/usage", f"/jobs/{job}"):
                 operator.open(path)

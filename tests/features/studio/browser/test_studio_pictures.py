@@ -46,8 +46,7 @@ def test_a_key_in_a_picture_is_read(reader: RapidOCR) -> None:
 
 def test_keys_are_hidden_before_a_picture_is_taken(visitor: Person, member: Cookies) -> None:
     """A page that shows a new key shows an example in its place, in the field and in the command."""
-    visitor.become(member)
-    visitor.open("/keys")
+    visitor.enter(member, "/keys")
     make_key(visitor)
     shown = re.findall(r"tn_\w{49}", visitor.page.inner_text("main"))
     visitor.hide_keys()

@@ -29,10 +29,7 @@ def placed_house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_a_person_walks_through_the_studio_below_a_path(
     browser: Browser, placed_house: RunningService
 ) -> None:
-    """Registered by hand, a job made and heard, every page opened by its link; nothing leaves the path.
-
-    `faults` has every request to an address outside it, every error of a script, every breach of policy.
-    """
+    """Registered by hand, a job made and heard, every page opened by its link; nothing leaves the path."""
     refused: list[str] = []
     with person(browser, placed_house.url + PREFIX) as somebody:
         page = somebody.page

@@ -4,8 +4,6 @@
 """
 
 import hashlib
-import io
-import json
 import re
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,7 +21,6 @@ from servers.document import METHODS, document
 from servers.service import RunningService
 from servers.upstream import UpstreamServer
 
-PREFIX = "/a/tenuto"
 WIDTHS = (390, 1280)
 READ = """() => [...document.querySelectorAll('section')].map(one => [one.id, {
   text: one.textContent,
@@ -147,8 +144,7 @@ def resolved(value: Any) -> Any:
 
 
 def test_a_job_is_submitted_followed_and_its_result_checked(reader: Person, key: str) -> None:
-    """From the search to the WAV; the key is in the requests' header and nowhere else, and each job has a new
-    Idempotency-Key."""
+    """From the search to the WAV."""
     page = reader.page
     requests: list[Any] = []
     page.on("request", lambda request: requests.append(request))  # noqa: PLW0108 (a list's method is not taken)
@@ -190,8 +186,7 @@ def test_a_job_is_submitted_followed_and_its_result_checked(reader: Person, key:
 
 @pytest.mark.variant("page")
 def test_every_example_is_accepted(reader: Person, key: str, tmp_path: Path) -> None:
-    """All bodies that the forms offer, as they stand there; a file's SHA-256 is filled in by the page, and
-    examples name the recording and the voice that were uploaded."""
+    """All bodies that the forms offer, as they stand there."""
     tone = (8000 * np.sin(np.arange(32_000) / 20)).astype(np.int16)
     for name in ("tone.flac", "tone.wav"):
         soundfile.write(tmp_path / name, tone, 16_000)
@@ -212,41 +207,6 @@ def test_every_example_is_accepted(reader: Person, key: str, tmp_path: Path) -> 
     forms |= {"createWebhook", "changeWebhook"}
     openai = {"createSpeech", "createImages", "createResponse", "createEmbedding"}
     assert forms | openai == set(bodies())
-
-
-@pytest.mark.variant("model")
-@pytest.mark.real_engine
-def test_every_example_runs_on_the_real_models(
-    browser: Browser, real_house: RunningService, tmp_path: Path
-) -> None:
-    """With the models that the key may use instead of those of the document; speech is recognised again."""
-    key = real_house.make_key("caller", credit="20")
-    results = {}
-    with person(browser, real_house.url) as reader, real_house.client(key) as client:
-        reader.open("/docs")
-        paste(reader, key)
-        form = opened(reader, "createJob")
-        for name in ("chinese", "english", "image", "recognition"):
-            form.get_by_label("Examples").select_option(name)
-            assert "202" == sent(form), form.inner_text()
-            form.get_by_role("button", name="Follow this job").click()
-            expect(form.locator(".state")).to_have_text("The job is succeeded.", timeout=180_000)
-            job = json.loads(form.locator("[aria-label=job]").inner_text())
-            results[name] = client.get(f"/v1/artifacts/{job['artifacts'][0]['id']}/content").content
-            if name == "english":
-                samples, rate = soundfile.read(io.BytesIO(results[name]), dtype="int16")
-                soundfile.write(tmp_path / "spoken.flac", samples, rate)
-                upload(reader, "createInputArtifact", tmp_path / "spoken.flac")
-        chat = opened(reader, "createChatCompletion")
-        answers = [sent(chat)]
-        chat.get_by_label("Examples").select_option("stream")
-        answers.append(sent(chat))
-        expect(chat.locator("[aria-label=stream]")).to_contain_text("[DONE]", timeout=180_000)
-
-        assert [] == reader.faults
-    assert ["200", "200"] == answers
-    assert b"note" in results["recognition"]
-    assert results["image"].startswith(b"\x89PNG")
 
 
 def bodies() -> dict[str, list[str]]:
@@ -332,8 +292,7 @@ def test_a_wrong_key_is_reported(reader: Person) -> None:
 
 @pytest.mark.variant("page")
 def test_everybody_can_use_the_reference(browser: Browser, fake_house: RunningService) -> None:
-    """Wide and narrow, light and dark, in both languages: axe finds nothing serious, nothing is wider than
-    the screen; texts of the page exist in both languages."""
+    """Wide and narrow, light and dark, in both languages."""
     found = {}
     for width in WIDTHS:
         with person(browser, fake_house.url, width=width) as somebody:
@@ -355,25 +314,3 @@ def test_everybody_can_use_the_reference(browser: Browser, fake_house: RunningSe
             assert [] == somebody.faults
 
     assert {} == {one: faults for one, faults in found.items() if faults}
-
-
-@pytest.mark.variant("page")
-def test_the_reference_works_below_a_path(browser: Browser, tmp_path: Path) -> None:
-    """Page, files, document and requests are below it."""
-    running = RunningService(tmp_path / "data", variables={**VARIABLES, "TENUTO_BASE_PATH": PREFIX})
-    running.start()
-    try:
-        key = running.make_key("caller", credit="20")
-        with person(browser, running.url + PREFIX) as somebody:
-            somebody.open("/docs#listModels")
-            somebody.page.locator("#schema-Error").wait_for()
-            focused = somebody.page.evaluate("document.activeElement.id")
-            paste(somebody, key)
-            form = opened(somebody, "listModels")
-            form.get_by_role("button", name="Send").click()
-            expect(form.locator(".told").first).to_have_text(re.compile("^200 OK in "))
-
-            assert "listModels" == focused
-            assert [] == somebody.faults
-    finally:
-        running.stop()

@@ -40,8 +40,7 @@ def other_site(tmp_path: Path, fake_house: RunningService) -> Iterator[str]:
 
 def test_what_people_write_is_never_markup(visitor: Person, member: Cookies) -> None:
     """Names and texts of any kind are shown as they are: nothing of them runs (R206)."""
-    visitor.become(member)
-    visitor.open("/keys")
+    visitor.enter(member, "/keys")
     visitor.ask("POST", "/web/keys", {"name": HOSTILE[:80], "models": None, "expires_at": None})
     visitor.open("/keys")
     expect(visitor.page.locator("tbody td").first).to_have_text(HOSTILE[:80])
@@ -129,8 +128,7 @@ def test_scripts_and_styles_that_are_written_into_a_page_do_nothing(visitor: Per
 
 def test_an_account_that_is_no_operator_finds_no_operators_pages(visitor: Person, member: Cookies) -> None:
     """They look like pages that are not there."""
-    visitor.become(member)
-    visitor.open("/operator/accounts")
+    visitor.enter(member, "/operator/accounts")
     expect(visitor.page.get_by_role("heading", name="Nothing is here")).to_be_visible()
 
     assert 0 == visitor.page.get_by_role("link", name="Accounts and credit").count()
@@ -138,10 +136,8 @@ def test_an_account_that_is_no_operator_finds_no_operators_pages(visitor: Person
 
 
 def test_a_session_that_ended_asks_for_the_password_and_comes_back(visitor: Person) -> None:
-    """Nothing of the account stays on the page; after logging in one is where one was, and what one wrote
-    is there, after a reload too."""
-    visitor.register("tired")
-    visitor.open("/speech")
+    """Nothing of the account stays on the page."""
+    visitor.enter("tired", "/speech")
     visitor.page.get_by_label("The text to speak").fill("Hold this.")
     visitor.ask("POST", "/web/logout")
     with suppress(NotInTime):  # The page asks now and then, and may find out before.
@@ -161,11 +157,8 @@ def test_a_session_that_ended_asks_for_the_password_and_comes_back(visitor: Pers
 
 
 def test_what_a_model_writes_is_never_markup(visitor: Person, member: Cookies) -> None:
-    """Its Markdown and formulas are shown; its HTML is text, its pictures are not loaded, and its links lead
-    to pages alone, which learn nothing of this one."""
-    visitor.become(member)
-    visitor.open("/chat")
-    page = visitor.page
+    """Its Markdown and formulas are shown."""
+    page = visitor.enter(member, "/chat")
     good, bad = "[good](https://example.org/)", "[bad](javascript:document.title='stolen')"
     picture = "![picture](https://example.org/p.png)"
     page.get_by_label("Message").fill(f"**loud** $x^2$ {good} {bad} {picture} {HOSTILE}")

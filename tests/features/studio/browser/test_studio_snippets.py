@@ -19,7 +19,6 @@ from servers.service import RunningService
 
 RUNS_S = 120
 TEXT = 'It\'s "held" — $HOME, `date`, 100 %\\n 你好'
-SEED = 2**63 - 1
 RUNNERS = {
     "curl": ["sh", "-c"],
     "tenuto": ["sh", "-c"],
@@ -43,8 +42,7 @@ def test_code_of_a_speech_job_speaks_the_same(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:
     """The text is hard to quote; the result of each is the artifact of the job, byte for byte."""
-    visitor.become(member)
-    visitor.open("/jobs")
+    visitor.enter(member, "/jobs")
     job_id = visitor.page.evaluate(SUBMIT, ["fake/speech", {"text": TEXT, "lang": "en", "use_random": True}])
     visitor.open(f"/jobs/{job_id}")
     visitor.page.locator(".state.succeeded").wait_for()
@@ -56,40 +54,11 @@ def test_code_of_a_speech_job_speaks_the_same(
 
 
 @pytest.mark.variant("page")
-def test_code_of_a_form_draws_what_the_form_says(
-    visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
-) -> None:
-    """Before anything is submitted; a seed keeps all of its digits."""
-    visitor.become(member)
-    visitor.open("/images")
-    page = visitor.page
-    page.get_by_text("Copy as code").click()
-    expect(page.get_by_text("Fill in the form first")).to_be_visible()
-    page.get_by_text("Copy as code").click()
-    page.get_by_label("Prompt", exact=True).fill(TEXT)
-    page.get_by_text("More parameters").click()
-    page.locator("details input[inputmode=numeric]").fill(str(SEED))
-    made = _results(_snippets(page), environment, tmp_path, "picture.png")
-    visitor.open("/images")
-    button = page.locator("details.snippets [aria-pressed=true]")
-    page.get_by_text("Copy as code").click()
-
-    assert sorted([*JOB, "openai-python"]) == sorted(made)
-    assert [b"\x89PNG"] == list({content[:4] for content in made.values()})
-    assert 1 == len(set(made.values()))
-    page.get_by_label("Prompt", exact=True).fill("x")
-    expect(button).to_have_text("JavaScript")
-
-
-@pytest.mark.variant("page")
 def test_code_of_the_speech_form_speaks_what_the_form_says(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """With its settings, before anything is submitted: the very sound that the button then makes. A text of
-    several jobs has no code, and the page says why."""
-    visitor.become(member)
-    visitor.open("/speech")
-    page = visitor.page
+    """With its settings, before anything is submitted: the very sound that the button then makes."""
+    page = visitor.enter(member, "/speech")
     text = page.get_by_label("The text to speak")
     text.fill(TEXT)
     page.get_by_label("Speed").fill("2")
@@ -114,8 +83,7 @@ def test_code_transcribes_a_recording_of_the_disk(
     """The form's code sends the file that was chosen there; OpenAI's package prints the words."""
     tone = (8000 * np.sin(np.arange(32_000) / 20)).astype(np.int16)
     soundfile.write(tmp_path / "two words.flac", tone, 16_000)
-    visitor.become(member)
-    visitor.open("/recognition")
+    visitor.enter(member, "/recognition")
     visitor.page.set_input_files("input[type=file]", tmp_path / "two words.flac")
     codes = _snippets(visitor.page)
     printed = _run_all({"openai-python": codes.pop("openai-python")}, environment, tmp_path)
@@ -132,8 +100,7 @@ def test_code_of_a_chat_asks_the_same(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:
     """What is written in the field is the question; the fake model repeats it."""
-    visitor.become(member)
-    visitor.open("/chat")
+    visitor.enter(member, "/chat")
     visitor.page.get_by_label("Message", exact=True).fill(TEXT)
     answers = _run_all(_snippets(visitor.page), environment, tmp_path)
     written = json.loads(answers.pop("curl"))["choices"][0]["message"]["content"]

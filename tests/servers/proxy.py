@@ -71,6 +71,7 @@ class Proxy:
         self._server = server
         self._links: set[_Link] = set()
         self._open = {way: asyncio.Event() for way in BOTH}
+        self._delay_s = 0.0
         self._limits: dict[Towards, int] = {}
         self._traps: dict[Towards, _Trap] = {}
         self._is_reset = True
@@ -98,6 +99,10 @@ class Proxy:
     def stall(self, *ways: Towards) -> None:
         """Nothing passes any more (that way), and nothing is lost: it waits for `pass_on`."""
         self._do(self._set_open(set(BOTH) - set(ways or BOTH)))
+
+    def delay(self, seconds: float) -> None:
+        """Every block waits so long, in both directions."""
+        self._delay_s = seconds
 
     def cut_after(self, size_bytes: int, towards: Towards, *, is_reset: bool = False) -> None:
         """Cuts each link once exactly so many bytes have passed; what a link has carried before counts."""
@@ -135,6 +140,7 @@ class Proxy:
         return asyncio.run_coroutine_threadsafe(step, self._loop).result(CONTROL_S)
 
     async def _pass_on(self) -> None:
+        self._delay_s = 0.0
         self._limits.clear()
         self._traps.clear()
         await self._set_open(set(BOTH))
@@ -204,6 +210,8 @@ class Proxy:
         """Passes blocks on until the source's end, which is passed on too."""
         tail = b""
         while block := await source.read(BLOCK_BYTES):
+            if self._delay_s:
+                await asyncio.sleep(self._delay_s)
             await self._open[way].wait()
             if link not in self._links:
                 return

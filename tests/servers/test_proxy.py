@@ -11,6 +11,7 @@ import pytest
 
 from servers.postgres import THROUGH, PostgresServer
 from servers.proxy import Proxy, Towards
+from servers.speed import at_least
 
 WAIT_S = 5.0
 
@@ -109,6 +110,14 @@ def test_a_stall_keeps_what_was_sent(proxy: Proxy, ways: tuple[Towards, ...]) ->
         proxy.pass_on()
 
         assert b"held" == read(client, 4)
+
+
+def test_a_delay_slows_both_ways(proxy: Proxy) -> None:
+    """A round trip takes at least twice the delay."""
+    proxy.delay(0.1)
+    with connect(proxy) as client, at_least(0.2):
+        client.sendall(b"x")
+        read(client, 1)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 70_000])

@@ -6,7 +6,7 @@ from pathlib import Path
 from servers.callers import Operator, faults
 from servers.service import RunningService
 
-FOLDER = Path(__file__).parents[2] / "core" / "kind" / "shout"
+FOLDER = Path(__file__).parents[1] / "models" / "shout"
 MODEL = "toy/shout"
 
 

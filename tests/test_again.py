@@ -30,7 +30,7 @@ FAILS = "raise AssertionError('each time')"
     [
         ({"web/a": FAILS_ONCE, "web/b": "pass", "web/c": ALONE}, (0, ["web/a", "web/c"]), "3 passed in"),
         (
-            {"web/a": FAILS_ONCE, "web/b": FAILS, "jobs/c": FAILS_ONCE, "web/contract_money": FAILS_ONCE},
+            {"web/a": FAILS_ONCE, "web/b": FAILS, "job/c": FAILS_ONCE, "web/contract_money": FAILS_ONCE},
             (1, ["web/a"]),
             "3 failed, 1 passed in",
         ),

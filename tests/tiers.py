@@ -69,7 +69,7 @@ MEASURED = "measured"
 ALWAYS = frozenset(
     {"attack", "cluster", "crash", "laboratory", "limits", "properties", "simulation"}
     | {f"core/{name}" for name in ("account", "db", "file", "job", "money", "worker")}
-    | {f"features/{name}" for name in ("audit", "backup", "s3", "webhooks")}
+    | {f"features/{name}" for name in ("audit", "backup", "evidence", "kept_results", "s3", "webhooks")}
 )
 """Folders without variants: the ledger, leases, fencing, crashes, the commit of results."""
 _TESTS = Path(__file__).parent

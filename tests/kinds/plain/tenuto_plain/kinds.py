@@ -14,6 +14,8 @@ from tenuto.kind.kinds import Binding, Kind, SuppliedResult
 from tenuto.worker.calls import EngineCalls, ResultInvalid
 from tenuto_engine.wav import duration_ms, read_pcm16_wav
 
+from .settings import PlainSettings
+
 FIELDS = (
     Field("text", Text(8192, "bytes"), "What is spoken or drawn.", required=True),
     Field("stream", Boolean(), "Whether segments are shown.", default=False),
@@ -78,8 +80,12 @@ def _kind(name: str, place: int, **more: Any) -> Kind:
     )
 
 
-SPEECH = _kind("speech", 1, slots=lambda settings: settings.speech_slots, takes_voices=True)
+SPEECH = _kind("speech", 1, slots=lambda settings: settings.of(PlainSettings).speech_slots, takes_voices=True)
 RECOGNITION = _kind(
-    "recognition", 2, slots=lambda settings: settings.recognition_slots, takes_inputs=True, jobs_at_once=8
+    "recognition",
+    2,
+    slots=lambda settings: settings.of(PlainSettings).recognition_slots,
+    takes_inputs=True,
+    jobs_at_once=8,
 )
-IMAGE = _kind("image", 3, slots=lambda settings: settings.image_slots)
+IMAGE = _kind("image", 3, slots=lambda settings: settings.of(PlainSettings).image_slots)

@@ -11,6 +11,7 @@ from pathlib import Path
 from tenuto import config
 from tenuto.config import model_settings
 from tenuto.config.rules import Declaration, Integer, Number
+from tenuto.feature import features
 
 PAGE = Path(__file__).parents[1] / "docs" / "operations" / "running.md"
 HEAD = "| setting | variable | default | what it is |\n|---|---|---|---|\n"
@@ -33,15 +34,24 @@ def written(page: str, head: str = HEAD) -> str:
 
 
 def table() -> str:
-    """The table as the declarations have it; defaults are what loads."""
-    loaded = config.load({"HOME": "~"})
+    """The table as the declarations have it, in the order of the page; new settings stand at its end."""
+    order = re.findall(r"^\| `(\w+)` ", written(PAGE.read_text("utf-8")), re.MULTILINE)
+    known, loaded = config.declarations(), values(config.load({"HOME": "~"}))
     lines = []
-    for name, one in config.DECLARED.items():
-        default = {"cache": "~/.cache/tenuto", "models": "none"}.get(name, str(getattr(loaded, name)))
+    for name in sorted(known, key=lambda name: order.index(name) if name in order else len(order)):
+        one = known[name]
+        default = {"cache": "~/.cache/tenuto", "models": "none"}.get(name, str(loaded[name]))
         variable = one.named or f"TENUTO_{name.upper()}"
         where = ("in the file alone", "none") if name == "models" else (f"`{variable}`", f"`{default}`")
         lines.append(f"| `{name}` | {where[0]} | {where[1]} | {_meaning(one)} |\n")
     return HEAD + "".join(lines)
+
+
+def values(settings: config.Settings) -> dict[str, object]:
+    """Each setting's value, by name."""
+    known = (feature for feature in features().values() if feature.settings)
+    parts = [settings, *(settings.of(feature.part(feature.settings)) for feature in known)]
+    return {name: getattr(part, name) for part in parts for name in part.__struct_fields__}
 
 
 def model_table() -> str:

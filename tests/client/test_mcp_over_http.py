@@ -29,6 +29,7 @@ from servers.speed import HANG_S, assert_within
 from tenuto import config
 from tenuto.errors import SettingsInvalid
 from tenuto.features.mcp.routes import MAX_BODY_BYTES, MOST_CALLS
+from tenuto.features.mcp.settings import McpSettings
 from tenuto_mcp.arguments import MAX_FAULTS_NAMED, MAX_RECORDING_BYTES
 
 ALLOWED = "https://app.example.com"
@@ -473,7 +474,7 @@ def test_a_call_that_waits_reports_progress(service: RunningService, caller: Cal
 
 def test_without_the_setting_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is off by default, and refused by name where the extra is missing."""
-    assert "off" == config.load({}).mcp
+    assert "off" == config.load({}).of(McpSettings).mcp
     monkeypatch.setitem(sys.modules, "tenuto_mcp.hosted", None)
     with pytest.raises(SettingsInvalid, match=r"mcp: .* pip install 'tenuto\[mcp\]'"):
         config.load({"TENUTO_MCP": "on"})

@@ -43,7 +43,7 @@ def test_what_is_within_its_bounds_is_taken(caller: Caller) -> None:
     bodies = [
         *(job(text) for text in (out_of(8192), out_of(8192, "<行|hang2>"), "x", f"{QUICK}x\u3000x")),
         *(job(short, **{name: each}) for name, both in (INTEGERS | NUMBERS).items() for each in both),
-        *(job(short, **{name: float(high)}) for name, (_, high) in NUMBERS.items()),
+        *(job(short, **dict[str, Any]({name: float(high)})) for name, (_, high) in NUMBERS.items()),
         *(job(short, lang=lang) for lang in ("zh", "en", "ja", "es", "ar")),
         job(short, emo_vector=EIGHT),
         job(short, use_emo_text=True, emo_text="字" * 682 + "xx"),

@@ -47,7 +47,7 @@ def test_options_win_over_variables_and_variables_over_the_file(tmp_path: Path) 
         {"TENUTO_PORT": "3", "TENUTO_HOST": "variable"}, file=file, options={"port": 4, "host": None}
     )
 
-    assert (4, "variable", 2) == (settings.port, settings.host, settings.speech_slots)
+    assert (4, "variable", 2) == (settings.port, settings.host, slots(settings)["speech"])
 
 
 def test_the_file_can_be_named_by_a_variable(tmp_path: Path) -> None:

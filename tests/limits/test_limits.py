@@ -46,7 +46,7 @@ def test_every_limit_is_counted_from_the_start(small: Limited) -> None:
 
     assert set(LIMITS) == set(small[1].all())
     assert set(LIMITS) == set(named)
-    assert set(settings) <= set(config.Settings.__struct_fields__)
+    assert set(settings) <= set(config.declarations())
     assert {name.removeprefix("TENUTO_").lower() for name in SMALL} <= set(settings)
 
 

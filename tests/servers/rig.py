@@ -116,7 +116,7 @@ class Rig:
     def __post_init__(self) -> None:
         self.database = Interrupted(self.world.database)
         self.context = WorkerContext(
-            settings=Settings(folder=self.folder, silence_s=SILENCE_S, engines="fake", webhooks="off"),
+            settings=Settings(folder=self.folder, silence_s=SILENCE_S, engines="fake"),
             database=self.database,
             blobs=DirectoryBlobs(self.folder / "blobs"),
             models=self.world.models,

@@ -22,7 +22,10 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
     """A service beside which the package is installed."""
     folder = tmp_path_factory.mktemp("diary")
     path = os.pathsep.join([str(FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
-    variables = {"PYTHONPATH": path, "DIARY": str(folder / "diary.txt")}
+    file = folder / "tenuto.toml"
+    file.write_text('diary_ink = "black"\n')
+    variables = {"PYTHONPATH": path, "DIARY": str(folder / "diary.txt"), "TENUTO_DIARY_PAGES": "7"}
+    variables["TENUTO_CONFIG"] = str(file)
     service = RunningService(folder / "data", variables=variables)
     service.start()
     yield service
@@ -35,7 +38,8 @@ def diary(running: RunningService) -> list[str]:
 
 
 def test_a_strangers_feature_takes_part(running: RunningService) -> None:
-    """It is told when a service begins, what happens and what is erased; it has a duty, route and command.
+    """It is told when a service begins, what happens and what is erased; it has settings in the file and in
+    variables, a duty, route and command.
     What it fails at is logged, and costs the job nothing."""
     operator = Operator(running)
     caller = operator.caller(credit="1")
@@ -50,7 +54,19 @@ def test_a_strangers_feature_takes_part(running: RunningService) -> None:
     logged = running.log_path.read_text()
 
     assert ("succeeded", 200) == (state, erased.status_code)
-    assert {"begun data", "kept house", f"seen {job_id}", f"erased {job_id}"} == set(diary(running))
+    assert {"begun data in black on 7", "kept house", f"seen {job_id}", f"erased {job_id}"} == set(
+        diary(running)
+    )
     assert diary(running) == shown[:-1]
     assert names.index("diary") == names.index("recover") + 1
     assert '"feature.failed"' in logged and '"attempt.abandoned"' not in logged
+
+
+def test_a_wrong_value_of_its_setting_is_refused(running: RunningService, tmp_path: Path) -> None:
+    """By name and with what it may be, as for any other setting."""
+    variables = {**running.variables, "TENUTO_DIARY_PAGES": "0", "TENUTO_DIARY_INC": "blue"}
+    refused = RunningService(tmp_path / "data", variables=variables).command("serve", check=False)
+
+    assert 0 != refused.returncode
+    assert "diary_pages: '0' is not an integer from 1 to 100" in refused.stderr
+    assert "did you mean TENUTO_DIARY_INK?" in refused.stderr

@@ -46,7 +46,7 @@ def test_slots_without_a_place_leave_jobs_to_others(world: World, rig: Rig) -> N
     world.slots(SLOTS)
     model = rig.context.models[SPEECH]
     one_place = replace(model, entry=replace(model.entry, concurrency=1))
-    settings = replace(rig.context.settings, speech_slots=SLOTS)
+    settings = replace(rig.context.settings, features={"speech_slots": SLOTS})
     context = replace(rig.context, models=rig.context.models | {SPEECH: one_place}, settings=settings)
     caller = world.caller()
     for number in range(4):

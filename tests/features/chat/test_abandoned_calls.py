@@ -6,6 +6,7 @@ from tenuto.config import Settings
 from tenuto.features.chat import priced_calls as model_calls
 from tenuto.features.chat.duties import ABANDONED_CALL_S, CALLS_S
 from tenuto.features.chat.rows import CallRow
+from tenuto.features.chat.settings import ChatSettings
 from tenuto.features.history.rows import Used
 from tenuto.worker.duties import Upkeep
 
@@ -25,7 +26,7 @@ def test_the_call_of_a_dead_process_is_released(world: World, rig: Rig) -> None:
     row = CallRow(world.ids.new("call"), caller.account_id, caller.key_id, "there/chat", "open", 1, 1, 1000)
     world.write(lambda tx: model_calls.begin(tx, world.ids, row, now_ms=world.now_ms))
     upkeep = rig.upkeep()
-    longest = Settings(rig.folder).chat_timeout_s + ABANDONED_CALL_S
+    longest = Settings(rig.folder).of(ChatSettings).chat_timeout_s + ABANDONED_CALL_S
     rounds(upkeep, 1000.0, 1000.0 + longest - 0.1)
     assert (9_000, 1000) == world.balance(caller.account_id)
     rounds(upkeep, 1000.0 + longest, 1000.0 + longest + CALLS_S)

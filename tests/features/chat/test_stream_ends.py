@@ -83,7 +83,11 @@ class Bench:
             when_left=self.when_left,
             serves=self.serves,
         )
-        settings = Settings(Path(), models={MODEL: ModelSettings(upstream=there)}, chat_timeout_s=timeout_s)
+        settings = Settings(
+            Path(),
+            models={MODEL: ModelSettings(upstream=there)},
+            features={"chat_timeout_s": timeout_s},
+        )
         models = {MODEL: rules.models(settings)[MODEL]}
         request = ChatRequest(model=MODEL, messages=(Message("user", text),), **fields)
 

@@ -15,6 +15,7 @@ from tenuto import config
 from tenuto.api.call import traceparent
 from tenuto.errors import SettingsInvalid
 from tenuto.features.telemetry.otlp import Telemetry
+from tenuto.features.telemetry.settings import TelemetrySettings
 from tenuto.features.telemetry.spans import Span, span_id, trace_of
 from tenuto_client.exchange import Link
 from tenuto_client.steps import Send
@@ -157,7 +158,7 @@ def test_without_the_extra_the_setting_is_refused(monkeypatch: pytest.MonkeyPatc
     assert "otlp_endpoint: OpenTelemetry is not installed; pip install 'tenuto[otel]' adds it" in str(
         refused.value
     )
-    assert "none" == config.load({}).otlp_endpoint
+    assert "none" == config.load({}).of(TelemetrySettings).otlp_endpoint
 
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:4318", "grpc://a:4317", "http://a/?x=1", "http://u:p@a/"])
@@ -166,10 +167,9 @@ def test_an_endpoint_is_the_address_of_a_collector(endpoint: str) -> None:
     with pytest.raises(SettingsInvalid):
         config.load({"TENUTO_OTLP_ENDPOINT": endpoint})
 
-    assert (
-        "https://a.example/otlp"
-        == config.load({"TENUTO_OTLP_ENDPOINT": "https://a.example/otlp"}).otlp_endpoint
-    )
+    settings = config.load({"TENUTO_OTLP_ENDPOINT": "https://a.example/otlp"})
+
+    assert "https://a.example/otlp" == settings.of(TelemetrySettings).otlp_endpoint
 
 
 def test_nothing_of_opentelemetry_is_loaded_unless_it_is_used() -> None:

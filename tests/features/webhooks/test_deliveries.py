@@ -74,7 +74,7 @@ class Sender:
     """The duty of a worker that sends to any address, in its thread."""
 
     def __init__(self, rig: Rig) -> None:
-        context = replace(rig.context, settings=replace(rig.context.settings, webhooks="any"))
+        context = replace(rig.context, settings=replace(rig.context.settings, features={"webhooks": "any"}))
         self._stopping = threading.Event()
         sender = WebhookSender(context, self._stopping, trusts_clock=rig.heartbeat.trusts_clock)
         self.senders = sender.senders

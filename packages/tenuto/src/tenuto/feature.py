@@ -32,6 +32,8 @@ class Feature(NamedTuple):
     """A kind of job: a `kind.kinds.Kind`."""
     engines: str = ""
     """A function: the `host.registry.EngineEntry` of each model that it offers without settings."""
+    settings: str = ""
+    """A struct: what an operator may set of it, declared as in `config.settings`."""
     entries: str = ""
     """A function of the settings, the catalog's entries before it and a list of faults, which it extends: the
     entries that it adds, by model."""

@@ -18,7 +18,6 @@ from tenuto.api.body_bytes import ClientGone, read_body, stream_body
 from tenuto.api.errors import cause_of_503, error_answer, stated, status_of
 from tenuto.api.limits import FairThreads
 from tenuto.api.service import Service
-from tenuto.config.addresses import NONE
 from tenuto.db.database import Asking, Transaction
 from tenuto.errors import (
     InvalidApiKey,
@@ -88,7 +87,7 @@ class Call:
 
     def origin(self) -> Origin | None:
         """What is told of this request with the job that it submits; None if no traces are collected."""
-        if self.service.settings.otlp_endpoint == NONE:
+        if not self.service.is_traced:
             return None
         return Origin(self.request_id, self.began_s, traceparent(self.header_values(b"traceparent")))
 

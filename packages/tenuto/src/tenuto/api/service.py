@@ -191,6 +191,8 @@ class Service(Struct):
     reasons: dict[str, Callable[[], str | None]] = field(default_factory=dict)
     """For each model that this process runs itself: why it is not callable now, or None."""
     metrics: Metrics = field(default_factory=Metrics)
+    is_traced: bool = False
+    """Whether jobs are told with the requests that they came from."""
     metrics_port: int = 0
     """Where one of several API processes answers `/metrics` on the loopback; 0: nowhere."""
     make_server: Callable[..., Server] = make_server

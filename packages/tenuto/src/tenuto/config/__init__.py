@@ -7,14 +7,13 @@ configuration itself and the tables of models that were added with `tenuto admin
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.util import find_spec
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from tenuto import failpoints
-from tenuto.config.addresses import NONE
 from tenuto.config.model_settings import (
     CHAT_FEATURES,
     IMAGE_ADDRESSES,
@@ -25,15 +24,15 @@ from tenuto.config.model_settings import (
     RaySettings,
     UpstreamSettings,
 )
-from tenuto.config.rules import no_setting
+from tenuto.config.rules import Declaration, declared, no_setting
 from tenuto.config.settings import DECLARED, Settings
 from tenuto.config.storage import DIRECTORY, WHAT, is_location
 from tenuto.errors import SettingsInvalid
+from tenuto.feature import features
 
 __all__ = [
     "ADDED",
     "CHAT_FEATURES",
-    "DECLARED",
     "IMAGE_ADDRESSES",
     "AdapterSettings",
     "ModelSettings",
@@ -42,6 +41,7 @@ __all__ = [
     "RaySettings",
     "Settings",
     "UpstreamSettings",
+    "declarations",
     "dump",
     "load",
     "undump",
@@ -52,11 +52,14 @@ FOLDER = Path("tenuto-data")
 """The data folder of a command to which nothing names one."""
 ADDED = "models"
 """The folder, in the data folder, with the tables of models that were added."""
-
-
-_NAMED_ELSEWHERE = {one.named: name for name, one in DECLARED.items() if one.named is not None}
-_EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 _NO_SETTINGS = (failpoints.VARIABLE, "TENUTO_CONFIG", "TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL")
+
+
+@cache
+def declarations() -> Mapping[str, Declaration]:
+    """What is declared of each setting, by its name: those of features, then the core's."""
+    parts = [feature.part(feature.settings) for feature in features().values() if feature.settings]
+    return {name: one for part in (*parts, Settings) for name, one in declared(part).items()}
 
 
 def load(
@@ -75,11 +78,13 @@ def load(
     # As in weights.cache, which this package may not import: a cache shared by all of a user's programs.
     values.setdefault("cache", f"{environment.get('XDG_CACHE_HOME') or '~/.cache'}/tenuto")
     _add_models(values, faults)
-    checked = {name: DECLARED[name].rule.read(name, value, faults) for name, value in values.items()}
+    known = declarations()
+    checked = {name: known[name].rule.read(name, value, faults) for name, value in values.items()}
     _check_together(checked, faults)
     if faults:
         raise SettingsInvalid("settings are wrong:\n  " + "\n  ".join(faults))
-    return Settings(**checked)
+    theirs = {name: checked.pop(name) for name in checked.keys() - DECLARED.keys()}
+    return Settings(**checked, features=theirs)
 
 
 def dump(settings: Settings) -> str:
@@ -99,7 +104,7 @@ def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
         hint = "; texts are written in quotes" if "Invalid value" in str(error) else ""
         faults.append(f"{file}: cannot be read: {error}{hint}")
         return {}
-    known = DECLARED.keys()
+    known = declarations().keys()
     faults.extend(f"{file}: {name}: {no_setting(name, known)}" for name in content if name not in known)
     return {name: value for name, value in content.items() if name in known}
 
@@ -128,12 +133,14 @@ def _add_models(values: dict[str, Any], faults: list[str]) -> None:
 
 def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
+    declared_names = declarations()
+    named_elsewhere = {one.named: name for name, one in declared_names.items() if one.named is not None}
     for variable, text in environment.items():
         if not variable.startswith(PREFIX) or variable in _NO_SETTINGS:
             continue
-        name = _NAMED_ELSEWHERE.get(variable, variable.removeprefix(PREFIX).lower())
-        if name == "models" or name not in DECLARED:
-            known = [*(PREFIX + each.upper() for each in DECLARED), *_NAMED_ELSEWHERE, *_NO_SETTINGS]
+        name = named_elsewhere.get(variable, variable.removeprefix(PREFIX).lower())
+        if name == "models" or name not in declared_names:
+            known = [*(PREFIX + each.upper() for each in declared_names), *named_elsewhere, *_NO_SETTINGS]
             faults.append(f"{variable}: {no_setting(variable, known)}")
         else:
             values[name] = text
@@ -150,21 +157,9 @@ def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
     blobs = values.get("blobs", DIRECTORY)
     if isinstance(blobs, str) and not is_location(blobs):
         faults.append(f"blobs: is not a location; write {WHAT}")
-    if values.get("otlp_endpoint", NONE) != NONE and not _are_installed(_EXPORTER):
-        faults.append("otlp_endpoint: OpenTelemetry is not installed; pip install 'tenuto[otel]' adds it")
-    if values.get("mcp", "off") == "on" and not _are_installed("tenuto_mcp.hosted", "mcp"):
-        faults.append("mcp: the tools of assistants are not installed; pip install 'tenuto[mcp]' adds them")
     heartbeat, silence = values.get("heartbeat_s", 5.0), values.get("silence_s", 30.0)
     if isinstance(heartbeat, float) and isinstance(silence, float) and silence < 3 * heartbeat:
         faults.append(
             "silence_s: must be at least three heartbeats (heartbeat_s); otherwise jobs are taken from"
             " workers that are still alive"
         )
-
-
-def _are_installed(*modules: str) -> bool:
-    """Whether an extra is installed. Imports only the packages above its modules, which are empty."""
-    try:
-        return None not in [find_spec(module) for module in modules]
-    except ModuleNotFoundError:
-        return False

@@ -7,18 +7,12 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NONE = "none"
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?\Z")
-_ENDPOINT = re.compile(_ORIGIN.pattern.removesuffix(r"\Z") + r"(/[A-Za-z0-9._~-]+)*/?\Z")
 _PREFIX = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+\Z")
 
 
 def is_origin(text: str) -> bool:
     """Whether the text is a scheme, a host and an optional port, without a path; or the word none."""
     return text == NONE or _ORIGIN.match(text) is not None
-
-
-def is_endpoint(text: str) -> bool:
-    """Whether the text is an origin with an optional path; or the word none."""
-    return text == NONE or _ENDPOINT.match(text) is not None
 
 
 def are_origins(text: str) -> bool:
@@ -43,8 +37,3 @@ def are_networks(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def is_program(text: str) -> bool:
-    """Whether the text is the absolute path of a program, which need not exist; or the word none."""
-    return text == NONE or (text.startswith("/") and not text.endswith("/") and text.isprintable())

@@ -1,6 +1,7 @@
 """How settings are declared, and what their values must be: a rule reads one value and reports its faults."""
 
 from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Protocol, get_origin, get_type_hints
 
@@ -188,6 +189,14 @@ def declared(settings: type[Struct]) -> Mapping[str, Declaration]:
         for name in settings.__struct_fields__
         if get_origin(types[name]) is Annotated
     }
+
+
+def are_installed(*modules: str) -> bool:
+    """Whether an extra is installed. Imports only the packages above its modules, which are empty."""
+    try:
+        return None not in [find_spec(module) for module in modules]
+    except ModuleNotFoundError:
+        return False
 
 
 def no_setting(name: str, known: Iterable[str]) -> str:

@@ -1,23 +1,23 @@
 """What an operator may set: each setting is declared once, with its rule, its default and its meaning.
 
+The core's are here; those of a feature are in the struct that it names.
+
 `docs/operations/running.md` shows these declarations (`scripts/settings_table.py` writes its table).
 """
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from tenuto.config.addresses import (
     NONE,
     are_networks,
     are_origins,
-    is_endpoint,
     is_origin,
     is_prefix,
-    is_program,
 )
 from tenuto.config.model_settings import ModelSettings, read_models
 from tenuto.config.rules import (
@@ -32,18 +32,15 @@ from tenuto.config.rules import (
     declared,
     micros,
 )
-from tenuto.config.storage import DIRECTORY, is_region
+from tenuto.config.storage import DIRECTORY
 
-Addressing = Literal["path", "virtual"]
 EngineSet = Literal["real", "fake"]
 Pull = Literal["missing", "never"]
 LogFormat = Literal["auto", "text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Migrations = Literal["apply", "wait"]
-Switch = Literal["on", "off"]
-Webhooks = Literal["off", "public", "any"]
-Registration = Literal["open", "invite", "closed"]
 Prices = Literal["contract", "free"]
+T = TypeVar("T", bound=Struct)
 
 
 class Models(Struct, frozen=True):
@@ -54,7 +51,7 @@ class Models(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """Everything that an operator may set. A limit of 0 means no limit."""
+    """What an operator may set. A limit of 0 means no limit."""
 
     folder: Annotated[Path, Location(), "the data folder; also `--data`", "TENUTO_DATA"]
     database: Annotated[
@@ -72,28 +69,6 @@ class Settings(Struct, frozen=True):
         "where the bytes are: `directory` is in the data folder; `s3://BUCKET/PREFIX` is an S3-compatible"
         " store: see [storage](storage.md)",
     ] = DIRECTORY
-    s3_endpoint: Annotated[
-        str,
-        Form(is_origin, "an address such as https://s3.example.com"),
-        "the address of a store that is not Amazon's, such as `https://s3.example.com`",
-    ] = "none"
-    s3_region: Annotated[
-        str,
-        Form(is_region, "the name of a region such as eu-central-1"),
-        "its region; `none`: what `AWS_REGION` or `AWS_DEFAULT_REGION` say, or `us-east-1`",
-    ] = "none"
-    s3_addressing: Annotated[
-        Addressing,
-        Choice(get_args(Addressing)),
-        "`path`: the bucket is part of the path; `virtual`: it is the first label of the host name, "
-        "which `s3_endpoint` must then include",
-    ] = "path"
-    s3_ca_file: Annotated[
-        str, Text(), "a file of certificates (PEM) that are trusted for the store besides the system's"
-    ] = "none"
-    s3_timeout_s: Annotated[
-        float, Number(0.5, 600), "{range}; the time limit of one request to the store: enough to upload 8 MiB"
-    ] = 20.0
     cache: Annotated[Path, Location(), "where weights are; XDG_CACHE_HOME is honoured"] = Path(
         os.path.expanduser("~/.cache/tenuto")  # noqa: PTH111 - without a home folder, `~` stays
     )
@@ -122,11 +97,6 @@ class Settings(Struct, frozen=True):
         Integer(0, 65_535),
         "{range}; where the API answers `/metrics`, `/livez` and `/readyz`, at `metrics_host`; 0: nowhere",
     ] = 0
-    worker_metrics_port: Annotated[
-        int,
-        Integer(0, 65_535),
-        "{range}; where a worker answers `/metrics`, `/livez` and `/readyz`, at `metrics_host`; 0: nowhere",
-    ] = 0
     requests_per_second: Annotated[
         int, Integer(0, 1_000_000), "{range}, per key; twice as many in a burst; 0: no limit"
     ] = 100
@@ -138,9 +108,6 @@ class Settings(Struct, frozen=True):
     stored_files: Annotated[
         int, Integer(0, 1_000_000_000), "{range} uploads that an account has stored; 0: no limit"
     ] = 10_000
-    scratch_mib: Annotated[
-        int, Integer(1, 1 << 40), "{range} MiB of renditions per account in a process while they are read"
-    ] = 2048
     retention_days: Annotated[
         int,
         Integer(0, 36_500),
@@ -150,9 +117,6 @@ class Settings(Struct, frozen=True):
     job_body_kib: Annotated[
         int, Integer(1, 65_536), "{range} KiB, the largest body of a job; beyond: 413"
     ] = 1024
-    chat_body_kib: Annotated[
-        int, Integer(1, 65_536), "{range} KiB, the largest body of a chat; beyond: 413"
-    ] = 4096
     connections: Annotated[
         int,
         Integer(1, 100_000),
@@ -179,11 +143,6 @@ class Settings(Struct, frozen=True):
         Integer(1, 600),
         "{range}; a client that takes less than 64 KiB of its answer in this time is disconnected",
     ] = 30
-    speech_slots: Annotated[int, Integer(1, 1_000), "{range} speech jobs at once, over all machines"] = 1
-    recognition_slots: Annotated[
-        int, Integer(1, 1_000), "{range} recognition jobs at once, over all machines"
-    ] = 8
-    image_slots: Annotated[int, Integer(1, 1_000), "{range} image jobs at once, over all machines"] = 1
     drain_s: Annotated[
         int, Integer(0, 3_600), "{range}; how long SIGTERM waits for running jobs before they are given back"
     ] = 20
@@ -214,18 +173,6 @@ class Settings(Struct, frozen=True):
         "{range} MiB that the engines of a worker may take together: see [hosts](hosts.md#how-much-"
         "memory-engines-may-take); 0: no limit",
     ] = 0
-    queued_chats: Annotated[
-        int, Integer(0, 100_000), "{range} chats that wait for one model; 0: no limit"
-    ] = 16
-    chat_timeout_s: Annotated[
-        int, Integer(1, 86_400), "{range}; a chat that is not answered by then, or not read, is given up"
-    ] = 600
-    registration: Annotated[
-        Registration,
-        Choice(get_args(Registration)),
-        "who may make an account in the studio: `open` everybody, `invite` whoever has a link, `closed` "
-        "nobody; see [accounts](accounts.md)",
-    ] = "invite"
     prices: Annotated[
         Prices,
         Choice(get_args(Prices)),
@@ -238,10 +185,6 @@ class Settings(Struct, frozen=True):
         "CNY, as text, that a new account starts with, unless another amount is given when it is created; "
         "nothing where `prices` is `free`",
     ] = "20"
-    session_idle_hours: Annotated[
-        int, Integer(1, 8_760), "{range}; a session that is not used for this long expires"
-    ] = 168
-    session_days: Annotated[int, Integer(1, 365), "{range}; every session expires after this many days"] = 30
     public_url: Annotated[
         str,
         Form(is_origin, "an address such as https://tenuto.example.com"),
@@ -259,50 +202,17 @@ class Settings(Struct, frozen=True):
         "addresses or networks, comma-separated, whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
         "believed",
     ] = "none"
-    webhooks: Annotated[
-        Webhooks,
-        Choice(get_args(Webhooks)),
-        "whether accounts may have events sent to servers of their own: `off`; `public`, over TLS to servers"
-        " of the public internet; `any`, to every server that this one reaches, those of its own network"
-        " included; see [webhooks](../webhooks.md)",
-    ] = "off"
-    low_balance: Annotated[
-        str, Amount(), "CNY, as text; whoever has less is sent `balance.low`, if a webhook asks for that"
-    ] = "1"
-    openai_routes: Annotated[
-        Switch,
-        Choice(get_args(Switch)),
-        "`on`: programs written for OpenAI's API may call the service (`/v1/audio/…`, `/v1/images/…`,"
-        " `/v1/embeddings`, `/v1/responses`); `off`: those paths are not there",
-    ] = "on"
-    openai_wait_s: Annotated[
-        int,
-        Integer(1, 3_600),
-        "{range}; how long such a request waits for its job before it is answered 503 and sent again",
-    ] = 290
     openai_inputs_h: Annotated[
         int,
         Integer(0, 36_500 * 24),
         "{range}; recordings that such programs send for transcription are erased when their job ended this"
         " long ago, results stay; 0: they are kept as uploads are",
     ] = 24
-    ffmpeg: Annotated[
-        str,
-        Form(is_program, "the absolute path of a program, or none"),
-        "the path of an ffmpeg, such as /usr/bin/ffmpeg: such programs may then send M4A, MP4, WebM, WMA, AMR"
-        " and AAC, too, and ask for `aac`; it runs without any rights; `none`: they are refused",
-    ] = NONE
     cors_origins: Annotated[
         str,
         Form(are_origins, "a list of origins such as https://app.example.com, or *"),
         "origins, comma-separated, whose pages may call `/v1/…` from a browser with a key; `*`: all",
     ] = "none"
-    mcp: Annotated[
-        Switch,
-        Choice(get_args(Switch)),
-        "`on`: assistants may call tools at `/mcp` by the Model Context Protocol with a key; needs the extra"
-        " `mcp`: see [assistants](../mcp.md#over-http); `off`: the path is not there",
-    ] = "off"
     log_level: Annotated[
         LogLevel, Choice(get_args(LogLevel)), "`debug`, `info`, `warning`, `error`", "TENUTO_LOG"
     ] = "info"
@@ -313,15 +223,16 @@ class Settings(Struct, frozen=True):
         "set; `auto`: text on a terminal, and there warnings and errors alone; JSON elsewhere; also "
         "`--log-format`",
     ] = "auto"
-    otlp_endpoint: Annotated[
-        str,
-        Form(is_endpoint, "an address such as http://127.0.0.1:4318"),
-        "the base address of a collector, such as `http://127.0.0.1:4318`, that gets traces and metrics by"
-        " OTLP over HTTP; needs the extra `otel`: see [tracing](tracing.md); `none`: nothing is sent",
-    ] = NONE
     models: Annotated[Mapping[str, ModelSettings], Models(), "a table for each model: see below"] = field(
         default_factory=dict
     )
+
+    features: Mapping[str, Any] = field(default_factory=dict)
+    """What is set of the settings that features declare, by name."""
+
+    def of(self, part: type[T]) -> T:
+        """A feature's settings, by the struct that declares them."""
+        return convert(self.features, part)
 
     def initial_credit_micros(self) -> int:
         """What a new account starts with."""
@@ -333,4 +244,4 @@ class Settings(Struct, frozen=True):
 
 
 DECLARED: Mapping[str, Declaration] = declared(Settings)
-"""By the name of the setting, in order of declaration."""
+"""The core's, by the name of the setting."""

@@ -9,7 +9,6 @@ WHAT = "directory, or s3://BUCKET or s3://BUCKET/PREFIX; keys are read from AWS_
 _SCHEME = "s3://"
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]\Z")
 _PREFIX = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*\Z")
-_REGION = re.compile(r"[A-Za-z0-9-]{1,40}\Z")
 
 
 class Bucket(Struct, frozen=True):
@@ -36,8 +35,3 @@ def is_location(blobs: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def is_region(text: str) -> bool:
-    """Whether it can be the name of a region, or the word none."""
-    return _REGION.match(text) is not None

@@ -6,6 +6,7 @@ from tenuto_client.commands import Command
 FEATURE = Feature(
     name="diary",
     package="tenuto_diary",
+    settings=".settings:DiarySettings",
     starting=".pages:begin",
     routes=".pages:routes",
     duties=".pages:duties",

@@ -17,10 +17,13 @@ from tenuto.worker.watch import Watch
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 
+from .settings import DiarySettings
+
 
 def begin(settings: Settings, database: Database) -> None:
     """A service starts on this folder."""
-    _write(f"begun {settings.folder.name}")
+    own = settings.of(DiarySettings)
+    _write(f"begun {settings.folder.name} in {own.diary_ink} on {own.diary_pages}")
 
 
 def routes(settings: Settings) -> Routes:

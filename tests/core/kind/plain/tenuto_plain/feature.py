@@ -2,4 +2,9 @@
 
 from tenuto.feature import Feature
 
-FEATURE = Feature(name="fakes", engines="tenuto_plain.fakes.entries:fakes")
+FEATURE = Feature(
+    name="fakes",
+    package="tenuto_plain",
+    engines=".fakes.entries:fakes",
+    settings=".settings:PlainSettings",
+)

@@ -14,6 +14,8 @@ from tenuto.kind.kinds import Binding, Kind, SuppliedResult
 from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 from tenuto_engine.wav import duration_ms, read_pcm16_wav
 
+from .settings import PlainSettings
+
 FIELDS = (
     Field("text", Text(8192, "bytes"), "What is spoken or drawn.", required=True),
     Field("stream", Boolean(), "Whether segments are shown.", default=False),
@@ -85,13 +87,13 @@ def _kind(name: str, place: int, *, price: Price = FREE, has_duration: bool = Tr
     )
 
 
-SPEECH = _kind("speech", 1, slots=lambda settings: settings.speech_slots, takes_voices=True)
+SPEECH = _kind("speech", 1, slots=lambda settings: settings.of(PlainSettings).speech_slots, takes_voices=True)
 RECOGNITION = _kind(
     "recognition",
     2,
     price=Price("audio_minute", 50_000, 6_000_000),
-    slots=lambda settings: settings.recognition_slots,
+    slots=lambda settings: settings.of(PlainSettings).recognition_slots,
     takes_inputs=True,
     jobs_at_once=8,
 )
-IMAGE = _kind("image", 3, has_duration=False, slots=lambda settings: settings.image_slots)
+IMAGE = _kind("image", 3, has_duration=False, slots=lambda settings: settings.of(PlainSettings).image_slots)

@@ -38,6 +38,7 @@ from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.meter import Meter
 from tenuto.features.chat.model_calls import Calls, ModelCall
 from tenuto.features.chat.runs import Run, Runs
+from tenuto.features.chat.settings import ChatSettings
 from tenuto.kind.kinds import EMBEDDING
 from tenuto.kind.rules import Model
 from tenuto.kind.upstream_keys import read_key
@@ -102,7 +103,7 @@ class Chats(Part):
         self._settings = settings
         self._runs = Runs()
         self._slots = {
-            name: ChatSlots(engine.concurrency, settings.queued_chats)
+            name: ChatSlots(engine.concurrency, settings.of(ChatSettings).queued_chats)
             for name, engine in self._engines.items()
         }
 
@@ -223,7 +224,8 @@ class Chats(Part):
     ) -> None:
         """Upkeep releases a hold soon after the limit, whether or not the caller has read everything."""
         try:
-            async with asyncio.timeout(self._settings.chat_timeout_s), aclosing(stream) as pieces:
+            limit_s = self._settings.of(ChatSettings).chat_timeout_s
+            async with asyncio.timeout(limit_s), aclosing(stream) as pieces:
                 async for piece in pieces:
                     tally.add(piece)
                     if piece.finish_reason is not None:
@@ -373,12 +375,14 @@ def make_engines(models: Mapping[str, Model], settings: Settings, environment: M
             from tenuto.features.chat.embeddings import UpstreamEmbeddings
 
             engines.embedders[name] = UpstreamEmbeddings(
-                name, model.upstream, key, timeout_s=settings.chat_timeout_s
+                name, model.upstream, key, timeout_s=settings.of(ChatSettings).chat_timeout_s
             )
         else:
             from tenuto.features.chat.upstream import UpstreamChat
 
-            engines.chats[name] = UpstreamChat(name, model.upstream, key, timeout_s=settings.chat_timeout_s)
+            engines.chats[name] = UpstreamChat(
+                name, model.upstream, key, timeout_s=settings.of(ChatSettings).chat_timeout_s
+            )
     return engines
 
 

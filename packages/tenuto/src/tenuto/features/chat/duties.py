@@ -3,6 +3,7 @@
 from functools import partial
 
 from tenuto.features.chat import priced_calls
+from tenuto.features.chat.settings import ChatSettings
 from tenuto.kind.presence import Presence
 from tenuto.logs import get_logger
 from tenuto.worker.context import WorkerContext
@@ -18,7 +19,9 @@ _log = get_logger("tenuto.worker")
 
 def duties(watch: Watch) -> list[Duty]:
     """Each worker has seen for itself which calls are still open."""
-    presence = Presence(away_s=watch.settings.chat_timeout_s + ABANDONED_CALL_S, observe_s=CALLS_S)
+    presence = Presence(
+        away_s=watch.settings.of(ChatSettings).chat_timeout_s + ABANDONED_CALL_S, observe_s=CALLS_S
+    )
     return [Duty("calls", partial(release_abandoned, presence), CALLS_S)]
 
 

@@ -20,6 +20,7 @@ from tenuto.errors import Fault, InvalidRequest, ModelUnavailable
 from tenuto.features.chat.answers import FINISHED, Choice, Completion, Count, Embeddings, Piece, Usage
 from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.embeddings_body import EmbeddingRequest
+from tenuto.features.chat.settings import ChatSettings
 from tenuto.features.chat.vectors import floats_of, in_form
 from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, EngineFailed, EngineSpec, HostDraining, HostError, HostResult
@@ -94,7 +95,7 @@ class _EmbeddedModel:
                 inputs,
                 on_segment=on_segment,
                 on_progress=lambda _: None,
-                deadline_s=self._settings.chat_timeout_s,
+                deadline_s=self._settings.of(ChatSettings).chat_timeout_s,
                 cancelled=cancelled,
                 grace_s=self._settings.host_grace_s,
             )

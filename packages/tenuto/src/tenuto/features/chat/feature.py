@@ -10,4 +10,5 @@ FEATURE = Feature(
     duties=".duties:duties",
     routes=".routes:routes",
     serving=".chats:serving",
+    settings=".settings:ChatSettings",
 )

@@ -22,6 +22,7 @@ from tenuto.features.chat.answers import Completion, Piece, Usage
 from tenuto.features.chat.catalog import taken_by
 from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.chats import Chats
+from tenuto.features.chat.settings import ChatSettings
 from tenuto.kind import operations as catalog
 from tenuto.logs import get_logger
 from tenuto.money.rules import cny
@@ -37,7 +38,7 @@ async def create(call: Call) -> Answer | None:
     """POST /v1/chat/completions. Checks run in the order of these lines."""
     service = call.service
     caller = await call.authenticate()
-    limit_bytes = service.settings.chat_body_kib << 10
+    limit_bytes = service.settings.of(ChatSettings).chat_body_kib << 10
     check = partial(checked, service, caller)
     request = await read_checked(call, limit_bytes, MAX_CHAT_VALUES, check)
     key = request_key(call)

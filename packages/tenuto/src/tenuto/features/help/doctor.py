@@ -16,6 +16,7 @@ from msgspec import Struct
 from tenuto.command.common import new_ids, own_blobs, say
 from tenuto.command.options import ServiceLocation, add_location, location_of
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable, remedy_of_folder
+from tenuto.features.renditions.settings import RenditionSettings
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_engine import network, processor
@@ -132,13 +133,14 @@ def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.features.decoding.wav import pcm16_wav
     from tenuto.features.renditions import ffmpeg
 
-    if settings.ffmpeg == NONE:
+    program = settings.of(RenditionSettings).ffmpeg
+    if program == NONE:
         return
     with tempfile.TemporaryFile(buffering=0) as wav, tempfile.TemporaryFile(buffering=0) as aac:
         wav.write(pcm16_wav(bytes(48_000), 24_000, 1))
         try:
-            version = ffmpeg.version(settings.ffmpeg)
-            ffmpeg.to_aac(settings.ffmpeg, cast(BinaryIO, wav), cast(BinaryIO, aac))
+            version = ffmpeg.version(program)
+            ffmpeg.to_aac(program, cast(BinaryIO, wav), cast(BinaryIO, aac))
         except (DecoderFailed, DecoderEnded) as error:
             yield _bad("ffmpeg", str(error), "set `ffmpeg` to the path of one that runs, or to none")
         else:

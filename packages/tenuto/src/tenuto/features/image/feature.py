@@ -5,4 +5,5 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="image",
     kind=".kind:KIND",
+    settings=".settings:ImageSettings",
 )

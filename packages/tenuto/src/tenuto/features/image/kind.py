@@ -15,6 +15,7 @@ from tenuto.config import Price
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, OperatorError
 from tenuto.features.image.png import PngInvalid, read_png
+from tenuto.features.image.settings import ImageSettings
 from tenuto.host.host import HostResult
 from tenuto.kind.envelope import Envelope
 from tenuto.kind.fields import Integer, Number, Text, by_name, declared, read_fields
@@ -120,6 +121,6 @@ KIND = Kind(
     run=_run,
     read_result=_read_result,
     price=Price("job", price_micros=50_000, hold_micros=50_000),
-    slots=lambda settings: settings.image_slots,
+    slots=lambda settings: settings.of(ImageSettings).image_slots,
     limits={"prompt_bytes": MAX_PROMPT_BYTES, "side_pixels": MAX_SIDE, "steps": MAX_STEPS},
 )

@@ -4,7 +4,8 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="mcp",
-    needs=("chat", "openai"),
+    needs=("chat", "openai", "renditions"),
     routes=".routes:routes",
     serving=".routes:serving",
+    settings=".settings:McpSettings",
 )

@@ -28,7 +28,9 @@ from tenuto.config import Settings
 from tenuto.config.addresses import NONE
 from tenuto.errors import Forbidden, InvalidRequest, RateLimited, TenutoError
 from tenuto.features.chat.routes import answered_while_there
+from tenuto.features.mcp.settings import McpSettings
 from tenuto.features.openai.recordings import Unreadable, decode, decoded_if_admitted, scratch_file
+from tenuto.features.renditions.settings import RenditionSettings
 from tenuto.file.uploads import record_of
 from tenuto.job.submit import Request
 
@@ -176,7 +178,7 @@ class Recordings:
         request = Request(_caller(call), "", "", "", body)
         with scratch_file(call) as file, scratch_file(call) as flac:
             file.write(content)
-            work = partial(decode, file, flac, service.settings.ffmpeg, folder)
+            work = partial(decode, file, flac, service.settings.of(RenditionSettings).ffmpeg, folder)
             try:
                 await decoded_if_admitted(call, request, work)
             except Unreadable as error:
@@ -211,12 +213,12 @@ def _address(call: Call) -> str:
 
 def serving(service: Service) -> Part:
     """The endpoint, unless the settings turn it off: then its libraries need not be there."""
-    return Tools(service) if service.settings.mcp == "on" else Part()
+    return Tools(service) if service.settings.of(McpSettings).mcp == "on" else Part()
 
 
 def routes(settings: Settings) -> Routes:
     """The route of tools, unless the settings turn it off."""
-    return {PATH: {"POST": call_tool}} if settings.mcp == "on" else {}
+    return {PATH: {"POST": call_tool}} if settings.of(McpSettings).mcp == "on" else {}
 
 
 async def call_tool(call: Call) -> Answer | None:

@@ -12,6 +12,7 @@ from tenuto.errors import Fault, InvalidRequest, ModelNotAllowed
 from tenuto.features.chat.chats import Chats
 from tenuto.features.chat.embeddings_body import FIELDS, EmbeddingRequest, check
 from tenuto.features.chat.routes import answered_while_there, charged_header, refuse_switched_off, request_key
+from tenuto.features.chat.settings import ChatSettings
 from tenuto.features.openai.idempotency_keys import quota_errors
 from tenuto.features.openai.request_jobs import ignored_header, lenient
 from tenuto.kind.kinds import EMBEDDING
@@ -23,7 +24,7 @@ MAX_VALUES = 400_000
 async def create(call: Call) -> Answer | None:
     """The vectors, in the order of the inputs."""
     caller = await call.authenticate()
-    limit_bytes = call.service.settings.chat_body_kib << 10
+    limit_bytes = call.service.settings.of(ChatSettings).chat_body_kib << 10
     _, value = await read_json(call, limit_bytes, max_values=MAX_VALUES)
     sent = lenient(value, FIELDS)
     request = _checked(call.service, caller, sent.values)

@@ -7,4 +7,5 @@ FEATURE = Feature(
     needs=("chat", "decoding", "recognition", "renditions", "voices"),
     routes=".routes:routes",
     serving=".requests:serving",
+    settings=".settings:OpenAISettings",
 )

@@ -48,6 +48,7 @@ from tenuto.features.openai.request_jobs import Submitted
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.features.recognition.sound_files import to_flac
 from tenuto.features.renditions import ffmpeg
+from tenuto.features.renditions.settings import RenditionSettings
 from tenuto.file import inputs
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord, BlobStore
@@ -196,7 +197,7 @@ def _store(
 ) -> tuple[BlobRecord, FlacSummary]:
     folder = settings.folder if settings.folder.is_dir() else None
     with _scratch(folder) as flac:
-        frames = decode(file, flac, settings.ffmpeg, folder)
+        frames = decode(file, flac, settings.of(RenditionSettings).ffmpeg, folder)
         flac.seek(0)
         # The child has handled a caller's bytes: its output is checked like what a caller sends.
         blob, summary = admit_flac(

@@ -25,6 +25,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest, TenutoError
 from tenuto.features.openai.idempotency_keys import find_earlier, has_left, request_key
 from tenuto.features.openai.requests import OpenRequests
+from tenuto.features.openai.settings import OpenAISettings
 from tenuto.file import operations as artifacts
 from tenuto.file.operations import Opened
 from tenuto.job import finish, read
@@ -110,7 +111,7 @@ async def submit(
 
 def wait_end(call: Call) -> float:
     """When a request stops waiting, in the event loop's time; call it once its jobs are accepted."""
-    return asyncio.get_running_loop().time() + call.service.settings.openai_wait_s
+    return asyncio.get_running_loop().time() + call.service.settings.of(OpenAISettings).openai_wait_s
 
 
 async def wait(call: Call, submitted: Submitted, end: float) -> list[Operation]:

@@ -30,6 +30,7 @@ from tenuto.features.chat.routes import (
     refuse_switched_off,
     request_key,
 )
+from tenuto.features.chat.settings import ChatSettings
 from tenuto.features.openai.idempotency_keys import quota_errors
 from tenuto.features.openai.request_jobs import Lenient, ignored_header, lenient
 from tenuto.kind.fields import wrong_type
@@ -71,7 +72,10 @@ async def create(call: Call) -> Answer | None:
     """The response, whole or as events. The order of checks is that of a chat."""
     service = call.service
     caller = await call.authenticate()
-    limit_bytes, check = service.settings.chat_body_kib << 10, partial(_checked, service, caller)
+    limit_bytes, check = (
+        service.settings.of(ChatSettings).chat_body_kib << 10,
+        partial(_checked, service, caller),
+    )
     sent, request = await read_checked(call, limit_bytes, MAX_CHAT_VALUES, check)
     key = request_key(call)
     await refuse_switched_off(call, request.model)

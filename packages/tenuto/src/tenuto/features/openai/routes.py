@@ -3,6 +3,7 @@
 from tenuto.api.call import Routes
 from tenuto.config import Settings
 from tenuto.features.openai import embeddings, images, lists, responses, speech, transcriptions
+from tenuto.features.openai.settings import OpenAISettings
 
 OPENAI_PATHS = ("/v1/audio/", "/v1/images/", "/v1/embeddings", "/v1/responses")
 """Prefixes of paths that exist only for programs written for OpenAI; a setting turns them off."""
@@ -22,5 +23,5 @@ _ROUTES: Routes = {
 
 def routes(settings: Settings) -> Routes:
     """Those that the settings leave on."""
-    is_on = settings.openai_routes == "on"
+    is_on = settings.of(OpenAISettings).openai_routes == "on"
     return {path: methods for path, methods in _ROUTES.items() if is_on or not path.startswith(OPENAI_PATHS)}

@@ -37,6 +37,7 @@ from tenuto.features.openai.request_jobs import (
     waiting,
 )
 from tenuto.features.openai.requests import OpenRequests
+from tenuto.features.openai.settings import OpenAISettings
 from tenuto.features.recognition import live_text
 from tenuto.features.recognition.live_text import LiveText
 from tenuto.features.recognition.transcript_merge import joined
@@ -303,7 +304,7 @@ class _Sent(msgspec.Struct):
 async def _send_live(call: Call, submitted: Submitted, sent: _Sent) -> Operation:
     """Send text as it is written, until the job is final or has written nothing for too long. Unavailable."""
     [job_id] = submitted.job_ids
-    loop, wait_s = asyncio.get_running_loop(), call.service.settings.openai_wait_s
+    loop, wait_s = asyncio.get_running_loop(), call.service.settings.of(OpenAISettings).openai_wait_s
     end, sent_at = loop.time() + wait_s, loop.time()
 
     def find(tx: Transaction, who: Caller) -> tuple[int, Operation, LiveText]:

@@ -8,4 +8,5 @@ FEATURE = Feature(
     kind=".kind:KIND",
     erase=".live_text:erase",
     duties=".duties:duties",
+    settings=".settings:RecognitionSettings",
 )

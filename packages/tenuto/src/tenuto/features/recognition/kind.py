@@ -16,6 +16,7 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.features.recognition import run
 from tenuto.features.recognition.recognise_chunk import MEDIA_TYPE
+from tenuto.features.recognition.settings import RecognitionSettings
 from tenuto.file import inputs
 from tenuto.file.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, MAX_INPUT_SECONDS
 from tenuto.kind.envelope import Envelope
@@ -132,7 +133,7 @@ KIND = Kind(
     read_result=run.read_result,
     # 6 CNY pay for 120 minutes, the longest recording.
     price=Price("audio_minute", price_micros=50_000, hold_micros=6_000_000),
-    slots=lambda settings: settings.recognition_slots,
+    slots=lambda settings: settings.of(RecognitionSettings).recognition_slots,
     limits={"input_bytes": MAX_INPUT_BYTES, "input_seconds": MAX_INPUT_SECONDS},
     has_duration=True,
     takes_inputs=True,

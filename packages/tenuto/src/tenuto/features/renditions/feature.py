@@ -7,4 +7,5 @@ FEATURE = Feature(
     needs=("decoding",),
     routes=".routes:routes",
     serving=".renderers:Renderers",
+    settings=".settings:RenditionSettings",
 )

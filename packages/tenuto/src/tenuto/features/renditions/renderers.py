@@ -8,6 +8,7 @@ from tenuto.api.limits import FairThreads
 from tenuto.api.service import Part, Service
 from tenuto.features.renditions.renditions import load_libraries
 from tenuto.features.renditions.scratch import Scratch
+from tenuto.features.renditions.settings import RenditionSettings
 from tenuto.logs import get_logger
 
 RENDERERS = 2
@@ -21,7 +22,9 @@ class Renderers(Part):
         self._owner = service.owner
         self.threads = FairThreads(RENDERERS, 1, "renderer")
         """One at a time per account."""
-        self.scratch = Scratch(service.settings.folder, service.settings.scratch_mib << 20)
+        self.scratch = Scratch(
+            service.settings.folder, service.settings.of(RenditionSettings).scratch_mib << 20
+        )
         """Files made for one request, kept while they are sent."""
 
     def start(self) -> None:

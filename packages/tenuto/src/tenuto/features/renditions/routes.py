@@ -34,6 +34,7 @@ from tenuto.features.renditions.renditions import (
     write_audio,
     write_image,
 )
+from tenuto.features.renditions.settings import RenditionSettings
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobReader
 from tenuto.file.operations import Opened
@@ -80,7 +81,7 @@ async def show(call: Call) -> Answer | None:
 
 def check_form(call: Call, form: AudioForm, *, param: str) -> None:
     """InvalidRequest, naming `param`, if this service does not write audio in this form."""
-    if form is AAC and call.service.settings.ffmpeg == NONE:
+    if form is AAC and call.service.settings.of(RenditionSettings).ffmpeg == NONE:
         unless = "is made only if the operator has set `ffmpeg` in the settings"
         message = f"is aac, which {unless}; {', '.join(AUDIO_FORMS)} are always made"
         raise InvalidRequest([Fault(param, "not_allowed", message)])
@@ -159,7 +160,7 @@ def _write(settings: Settings, form: AudioForm, sources: Sequence[BinaryIO], sin
         write_audio(WAV, sources, cast(BinaryIO, wav))
         wav.flush()
         try:
-            to_aac(settings.ffmpeg, cast(BinaryIO, wav), cast(BinaryIO, aac))
+            to_aac(settings.of(RenditionSettings).ffmpeg, cast(BinaryIO, wav), cast(BinaryIO, aac))
         except (DecoderFailed, DecoderEnded) as error:
             raise StorageFailed(f"The sound could not be written as AAC: {error}.") from error
         aac.seek(0)

@@ -9,6 +9,7 @@ from tenuto.config.storage import bucket_of
 from tenuto.errors import OperatorError, StorageFailed, StoreUnreachableForWrites, TenutoError
 from tenuto.features.s3.s3 import S3Blobs
 from tenuto.features.s3.s3_client import S3Location, credentials_from
+from tenuto.features.s3.settings import BucketSettings
 from tenuto.file.blob import BlobStore
 from tenuto.file.reasons import reason
 
@@ -29,7 +30,8 @@ def open_bucket(settings: Settings, environment: Mapping[str, str]) -> S3Blobs:
 def _place(settings: Settings, environment: Mapping[str, str]) -> S3Location:
     bucket = bucket_of(settings.blobs)
     assert bucket is not None, "the setting names a bucket"
-    endpoint = None if settings.s3_endpoint == _NONE else settings.s3_endpoint
+    own = settings.of(BucketSettings)
+    endpoint = None if own.s3_endpoint == _NONE else own.s3_endpoint
     credentials = credentials_from(environment)
     # On Amazon's machines obstore asks for the instance's role; elsewhere nothing would answer.
     if credentials is None and endpoint is not None and not any(environment.get(way) for way in _OTHER_WAYS):
@@ -39,10 +41,10 @@ def _place(settings: Settings, environment: Mapping[str, str]) -> S3Location:
         bucket=bucket.name,
         prefix=bucket.prefix,
         endpoint=endpoint,
-        region=region if settings.s3_region == _NONE else settings.s3_region,
-        addressing=settings.s3_addressing,
-        ca_certificates=None if settings.s3_ca_file == _NONE else _certificates(settings.s3_ca_file),
-        timeout_s=settings.s3_timeout_s,
+        region=region if own.s3_region == _NONE else own.s3_region,
+        addressing=own.s3_addressing,
+        ca_certificates=None if own.s3_ca_file == _NONE else _certificates(own.s3_ca_file),
+        timeout_s=own.s3_timeout_s,
         credentials=credentials,
     )
 

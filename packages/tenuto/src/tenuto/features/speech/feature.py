@@ -6,4 +6,5 @@ FEATURE = Feature(
     name="speech",
     needs=("decoding", "voices"),
     kind=".kind:KIND",
+    settings=".settings:SpeechSettings",
 )

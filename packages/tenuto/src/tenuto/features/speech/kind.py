@@ -19,6 +19,7 @@ from tenuto.features.speech.parameters import (
     check_job,
     resolved,
 )
+from tenuto.features.speech.settings import SpeechSettings
 from tenuto.features.voices import operations as voices
 from tenuto.features.voices.operations import BoundVoice
 from tenuto.kind.envelope import Envelope
@@ -89,7 +90,7 @@ KIND = Kind(
     run=run.run,
     read_result=run.read_result,
     price=Price(),
-    slots=lambda settings: settings.speech_slots,
+    slots=lambda settings: settings.of(SpeechSettings).speech_slots,
     limits={"text_bytes": MAX_TEXT_BYTES},
     has_duration=True,
     takes_voices=True,

@@ -7,7 +7,7 @@ _COMMANDS = "tenuto.features.studio.commands"
 
 FEATURE = Feature(
     name="studio",
-    needs=("evidence", "history", "models"),
+    needs=("evidence", "history", "models", "webhooks"),
     commands={
         "admin accounts invite": Command("Print a link with which a person sets a password.", _COMMANDS),
         "admin accounts suspend": Command(
@@ -17,4 +17,5 @@ FEATURE = Feature(
     },
     serving=".app:StudioPart",
     announce=".invitations:first_steps",
+    settings=".settings:StudioSettings",
 )

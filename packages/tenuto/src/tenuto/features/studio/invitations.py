@@ -10,6 +10,7 @@ from tenuto.errors import Forbidden, InvalidRequest
 from tenuto.features.studio import people_operations as people
 from tenuto.features.studio import sessions
 from tenuto.features.studio.rows import PersonRow
+from tenuto.features.studio.settings import StudioSettings
 from tenuto.ids import Ids
 from tenuto.money import operations as billing
 
@@ -83,7 +84,7 @@ def credit_opening(tx: Transaction, ids: Ids, account_id: str, *, amount_micros:
 
 def refuse_closed(settings: Settings) -> None:
     """Forbidden if the operator has closed registration."""
-    if settings.registration == "closed":
+    if settings.of(StudioSettings).registration == "closed":
         raise Forbidden("this service does not accept new people: its setting registration is `closed`")
 
 

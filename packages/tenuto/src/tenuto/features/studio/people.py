@@ -13,8 +13,10 @@ from tenuto.errors import Fault, Forbidden, InvalidLogin, InvalidRequest, RateLi
 from tenuto.features.studio import invitations, pages, passwords, sessions, tries
 from tenuto.features.studio import people_operations as people
 from tenuto.features.studio.sessions import Person
+from tenuto.features.studio.settings import StudioSettings
 from tenuto.features.studio.studio import Studio, person_of, read_object
 from tenuto.features.studio.tries import Counts
+from tenuto.features.webhooks.settings import WebhookSettings
 from tenuto.kind.fields import Field, Integer, Text, by_name
 from tenuto.logs import get_logger
 from tenuto.money.rules import MAX_MICROS
@@ -88,7 +90,7 @@ async def set_up(studio: Studio, call: Call) -> Answer:
 
 async def register(studio: Studio, call: Call) -> Answer:
     """POST /web/register: an account for anyone, if the operator has opened registration."""
-    if call.service.settings.registration != "open":
+    if call.service.settings.of(StudioSettings).registration != "open":
         raise Forbidden("this service does not let people register; ask whoever runs it for an invitation")
     sent = await read_object(call, _LOGIN)
     _check_choice(sent["name"], sent["password"])
@@ -270,6 +272,7 @@ def _refuse_password(param: str, password: str, *, name: str) -> None:
 
 def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[str, Any]:
     settings = call.service.settings
+    registration = settings.of(StudioSettings).registration
     account = person and {
         "id": person.caller.account_id,
         "name": person.name,
@@ -278,14 +281,14 @@ def _session(call: Call, person: Person | None, *, needs_set_up: bool) -> dict[s
     session: dict[str, Any] = {
         "signed_in": person is not None,
         "account": account,
-        "registration": settings.registration,
+        "registration": registration,
         "setup_needed": needs_set_up,
         "build": BUILD,
     }
     if person is not None:
         session["version"] = VERSION
-        session["webhooks"] = settings.webhooks != "off"
-    if settings.registration == "open" or needs_set_up:
+        session["webhooks"] = settings.of(WebhookSettings).webhooks != "off"
+    if registration == "open" or needs_set_up:
         # The pages on which an account is created show the opening credit.
         session["initial_credit_micros"] = settings.initial_credit_micros()
         session["prices"] = settings.prices

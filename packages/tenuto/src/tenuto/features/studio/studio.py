@@ -22,6 +22,7 @@ from tenuto.errors import Fault, Forbidden, InvalidRequest, NotSignedIn, Unavail
 from tenuto.features.models.background import BackgroundPull
 from tenuto.features.studio import browser, passwords, sessions, tries
 from tenuto.features.studio.sessions import Person, Times
+from tenuto.features.studio.settings import StudioSettings
 from tenuto.features.studio.tries import Counts
 from tenuto.kind.fields import MAX_FAULTS_NAMED, Field, Rule, read_fields, wrong_type
 
@@ -125,7 +126,8 @@ class Studio(Struct):
 
 def make_studio(settings: Settings) -> Studio:
     """The studio's edge as the settings describe it."""
-    times = Times(settings.session_idle_hours * HOUR_MS, settings.session_days * 24 * HOUR_MS)
+    own = settings.of(StudioSettings)
+    times = Times(own.session_idle_hours * HOUR_MS, own.session_days * 24 * HOUR_MS)
     return Studio(proxies=networks(settings.trusted_proxies), times=times, base=settings.base())
 
 

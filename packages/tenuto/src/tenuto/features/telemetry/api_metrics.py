@@ -11,11 +11,13 @@ from prometheus_client.registry import Collector
 from tenuto.api import health
 from tenuto.api.server import Server
 from tenuto.api.service import Metrics, Part, Service
+from tenuto.config.addresses import NONE
 from tenuto.db.database import Database, Transaction
 from tenuto.errors import Unavailable
 from tenuto.features.audit import runs
 from tenuto.features.telemetry import exporting, metrics
 from tenuto.features.telemetry.metrics import LOOPBACK, Check
+from tenuto.features.telemetry.settings import TelemetrySettings
 from tenuto.job import queue
 from tenuto.job.states import MAX_PAUSE_MS
 from tenuto.kind import operations as catalog
@@ -230,6 +232,7 @@ def _gauges(records: Records) -> Iterable[Metric]:
 def serving(service: Service) -> ApiMetrics:
     """Counts what an API process does."""
     service.metrics = made = ApiMetrics(service)
+    service.is_traced = service.settings.of(TelemetrySettings).otlp_endpoint != NONE
     return made
 
 

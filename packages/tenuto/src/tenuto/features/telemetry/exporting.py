@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tenuto.config import Settings
 from tenuto.config.addresses import NONE
 from tenuto.features.telemetry import trace
+from tenuto.features.telemetry.settings import TelemetrySettings
 from tenuto.ids import Clock
 
 if TYPE_CHECKING:
@@ -42,10 +43,11 @@ def observe(event: str, fields: Mapping[str, Any]) -> None:
 
 def _start(process: str, settings: Settings, clock: Clock) -> None:
     global _exporter  # noqa: PLW0603 (one for the whole process)
-    if settings.otlp_endpoint != NONE:
+    endpoint = settings.of(TelemetrySettings).otlp_endpoint
+    if endpoint != NONE:
         from tenuto.features.telemetry.otlp import Telemetry
 
-        _exporter = Telemetry(settings.otlp_endpoint, process, clock)
+        _exporter = Telemetry(endpoint, process, clock)
     if process == "serve":
         _gather(settings)
 

@@ -8,4 +8,5 @@ FEATURE = Feature(
     observe=".exporting:observe",
     duties=".worker:duties",
     serving=".api_metrics:serving",
+    settings=".settings:TelemetrySettings",
 )

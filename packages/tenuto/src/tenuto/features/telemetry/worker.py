@@ -10,6 +10,7 @@ from prometheus_client.registry import Collector
 from tenuto import logs
 from tenuto.features.telemetry import metrics, trace
 from tenuto.features.telemetry.exporting import exporter
+from tenuto.features.telemetry.settings import TelemetrySettings
 from tenuto.features.telemetry.span_export import SpanExport
 from tenuto.worker.duties import Duty
 from tenuto.worker.engines import MIB
@@ -33,7 +34,8 @@ def duties(watch: Watch) -> list[Duty]:
 def expose(watch: Watch, telemetry: "Telemetry | None") -> None:
     """Serve /metrics, /livez and /readyz; the metrics are also sent to the collector, if there is one."""
     settings = watch.settings
-    if settings.worker_metrics_port == 0 and telemetry is None:
+    port = settings.of(TelemetrySettings).worker_metrics_port
+    if port == 0 and telemetry is None:
         return
     registry = CollectorRegistry()
     metrics.count_events(registry)
@@ -55,8 +57,8 @@ def expose(watch: Watch, telemetry: "Telemetry | None") -> None:
     checks = {"/livez": watch.live, "/readyz": watch.ready}
     if telemetry is not None:
         telemetry.push(registry)
-    if settings.worker_metrics_port != 0:
-        metrics.serve(registry, settings.metrics_host, settings.worker_metrics_port, checks)
+    if port != 0:
+        metrics.serve(registry, settings.metrics_host, port, checks)
 
 
 class EnginesCollector(Collector):

@@ -7,4 +7,5 @@ FEATURE = Feature(
     needs=("events",),
     duties=".sender:duties",
     routes=".routes:routes",
+    settings=".settings:WebhookSettings",
 )

@@ -21,6 +21,7 @@ from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, Forbidden, InvalidRequest
 from tenuto.features.webhooks import operations as webhooks
 from tenuto.features.webhooks import rules
+from tenuto.features.webhooks.settings import WebhookSettings
 from tenuto.kind.fields import Boolean, Choice, Field, Text, Texts, read_fields, wrong_type
 
 _URL = Text(rules.MAX_URL_CHARACTERS, "characters")
@@ -173,7 +174,7 @@ async def _admitted(call: Call) -> Caller:
 
 
 def _require_on(call: Call, caller: Caller) -> None:
-    if call.service.settings.webhooks == "off":
+    if call.service.settings.of(WebhookSettings).webhooks == "off":
         raise Forbidden("webhooks are switched off here; the operator's setting `webhooks` can allow them")
 
 
@@ -188,7 +189,9 @@ async def _fields(call: Call, known: Mapping[str, Field]) -> dict[str, Any]:
     if "events" in fields:
         faults += _events_faults(fields["events"])
     if "url" in fields:
-        fault = rules.url_fault(fields["url"], is_public=call.service.settings.webhooks == "public")
+        fault = rules.url_fault(
+            fields["url"], is_public=call.service.settings.of(WebhookSettings).webhooks == "public"
+        )
         faults += [fault] if fault is not None else []
     if faults:
         raise InvalidRequest(faults)

@@ -10,6 +10,7 @@ from tenuto.errors import Unavailable
 from tenuto.features.events.feed import Position
 from tenuto.features.webhooks import operations as webhooks
 from tenuto.features.webhooks.senders import SENDERS_OF_ACCOUNT, TOPIC, Senders
+from tenuto.features.webhooks.settings import WebhookSettings
 from tenuto.logs import get_logger, log_failure
 from tenuto.money.rules import parse_cny
 from tenuto.worker.context import WorkerContext
@@ -30,7 +31,11 @@ _log = get_logger("tenuto.worker")
 
 def duties(watch: Watch) -> list[Duty]:
     """None if webhooks are off."""
-    return [] if watch.settings.webhooks == "off" else [Duty("webhooks", send, thread="webhooks")]
+    return (
+        []
+        if watch.settings.of(WebhookSettings).webhooks == "off"
+        else [Duty("webhooks", send, thread="webhooks")]
+    )
 
 
 def send(turn: Turn) -> None:
@@ -59,16 +64,15 @@ class WebhookSender:
         self._context = context
         self._stopping = stopping
         self._trusts_clock = trusts_clock
-        self._low_micros = parse_cny(context.settings.low_balance)
+        own = context.settings.of(WebhookSettings)
+        self._low_micros = parse_cny(own.low_balance)
         self._seen: tuple[str, int] = ("", -1)
         self._seen_since = float("-inf")
         self._beat_at = float("-inf")
         self._forget_at = self._balances_at = 0.0
         self._end: Position | None = None
         """The position after the newest event whose messages have been made."""
-        self.senders = Senders(
-            context, is_public=context.settings.webhooks == "public", trusts_clock=trusts_clock
-        )
+        self.senders = Senders(context, is_public=own.webhooks == "public", trusts_clock=trusts_clock)
 
     def run(self) -> None:
         """Until the worker stops. Messages being sent are not waited for: they are sent again, under the same

@@ -16,7 +16,6 @@ from msgspec import Struct
 from tenuto.command.common import new_ids, own_blobs, say
 from tenuto.command.options import ServiceLocation, add_location, location_of
 from tenuto.errors import OperatorError, SettingsInvalid, TenutoError, Unavailable, remedy_of_folder
-from tenuto.features.renditions.settings import RenditionSettings
 from tenuto_client.commands.console import Console
 from tenuto_client.commands.parser import Parser
 from tenuto_engine import network, processor
@@ -132,6 +131,7 @@ def _ffmpeg(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed
     from tenuto.features.decoding.wav import pcm16_wav
     from tenuto.features.renditions import ffmpeg
+    from tenuto.features.renditions.settings import RenditionSettings
 
     program = settings.of(RenditionSettings).ffmpeg
     if program == NONE:

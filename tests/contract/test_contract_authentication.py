@@ -1,6 +1,7 @@
 """Keys: authentication before a byte of the body is read, and what a restricted key may do."""
 
 import json
+import socket
 import uuid
 
 import httpx2
@@ -8,6 +9,7 @@ import pytest
 
 from servers.accounts import now_ms
 from servers.callers import METERED, ON_ONE_DATABASE, SPEECH, Caller, Operator, error_code, job
+from servers.service import RunningService
 
 PATHS = [
     ("GET", "/v1/jobs"),
@@ -137,3 +139,28 @@ def test_keys_are_listed_without_their_secret(operator: Operator, caller: Caller
 
     assert [f"{caller.key[:7]}…{caller.key[-4:]}"] == [line["key"] for line in listed]
     assert caller.key not in json.dumps(listed)
+
+
+@ON_ONE_DATABASE
+@pytest.mark.parametrize("framing", ["Content-Length: 1048577000", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("key", ["tn_" + "0" * 49, "revoked"])
+def test_an_unknown_caller_is_answered_before_the_body(
+    operator: Operator, service: RunningService, key: str, framing: str
+) -> None:
+    """With the head alone sent, a caller without a valid key has the 401: no body is waited for (R8)."""
+    if key == "revoked":
+        caller = operator.caller()
+        operator.revoke(caller)
+        key = caller.key
+    head = (
+        f"POST /v1/jobs HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer {key}\r\n"
+        f"Content-Type: application/json\r\nIdempotency-Key: {uuid.uuid4()}\r\n{framing}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", service.port), timeout=120) as connection:
+        connection.sendall(head.encode())
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+
+    assert answer.startswith(b"HTTP/1.1 401 ")
+    assert b'"code":"invalid_api_key"' in answer

@@ -116,3 +116,19 @@ def register(pages: httpx2.Client) -> tuple[str, str]:
 def submit(client: httpx2.Client, path: str, *, model: str = SPEECH, **parameters: str) -> httpx2.Response:
     head = {"Idempotency-Key": str(uuid.uuid4())}
     return client.post(path, json={"model": model, "parameters": parameters}, headers=head)
+
+
+def test_another_accounts_session_sees_nothing(paid: Operator, pages: httpx2.Client) -> None:
+    """What one has made is not there for the other (P12)."""
+    register(pages)
+    job_id = submit(pages, "/web/v1/jobs", text="Mine.").json()["id"]
+    with browser(paid) as other:
+        register(other)
+        answers = [
+            other.get(f"/web/v1/jobs/{job_id}"),
+            other.get(f"/web/v1/jobs/{job_id}/request"),
+            other.get(f"/web/jobs/{job_id}/ledger"),
+            other.post(f"/web/v1/jobs/{job_id}/cancel"),
+        ]
+
+    assert {(404, "not_found")} == {error_code(answer) for answer in answers}

@@ -1,5 +1,6 @@
 """The history of a job, its request, and waiting for it to change."""
 
+import json
 import select
 import socket
 import threading
@@ -9,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from servers.callers import METERED, ON_ONE_DATABASE, Caller, Operator, error_code, faults
+from servers.callers import METERED, ON_ONE_DATABASE, Caller, Operator, error_code, faults, job
 from servers.service import FINAL
 from servers.speed import HANG_S, at_least, within
 
@@ -227,3 +228,14 @@ def _ask(operator: Operator, caller: Caller, path: str) -> socket.socket:
     head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.key}\r\n\r\n"
     connection.sendall(head.encode())
     return connection
+
+
+def test_a_replay_shows_the_request_of_the_first(caller: Caller) -> None:
+    """The body that was accepted first stays the job's, however often its key is sent again (R19)."""
+    first = json.dumps(job("once")).encode()
+    again = json.dumps(job("once"), indent=1).encode()
+    job_id = caller.post_job(first, key="request-1").json()["id"]
+
+    assert job_id == caller.post_job(again, key="request-1").json()["id"]
+    assert first == caller.get(f"/v1/jobs/{job_id}/request").content
+    caller.wait(job_id)

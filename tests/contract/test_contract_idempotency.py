@@ -169,3 +169,11 @@ def test_a_replay_is_answered_when_the_model_is_out_of_sight(operator: Operator,
 
     assert (202, first) == (again.status_code, again.json()["id"])
     assert (403, "model_not_allowed") == error_code(caller.post_job(job()))
+
+
+def test_text_is_compared_without_normalisation(caller: Caller) -> None:
+    """A composed and a decomposed é are two bodies (R20)."""
+    key = str(uuid.uuid4())
+    caller.post_job(job("\u00e9"), key=key)
+
+    assert (409, "idempotency_conflict") == error_code(caller.post_job(job("e\u0301"), key=key))

@@ -247,3 +247,16 @@ def test_an_attempt_that_is_not_the_jobs_is_named_as_the_fault(caller: Caller) -
     unknown = caller.get(f"/v1/jobs/{job_id}/audio-segments?after={uuid.uuid4()}")
     assert [("after", "unknown_name")] == faults(unknown)
     caller.wait(job_id, FINAL)
+
+
+def test_saved_segments_stay_readable_when_the_job_is_cancelled(caller: Caller) -> None:
+    """A cancelled job keeps its segments so far (R41, R64)."""
+    job_id = caller.submit(SLOW, stream=True)
+    until_listed(caller, job_id, 2)
+    caller.cancel(job_id)
+    operation = caller.wait(job_id)
+    kept = listed(caller, job_id)
+
+    assert "cancelled" == operation["state"]
+    assert 2 <= len(kept) < 5
+    assert samples(content(caller, job_id, kept[1]).content)

@@ -299,3 +299,9 @@ def _eventually(look: Callable[[], T], expected: T, timeout_s: float = HANG_S) -
 def _calm() -> None:
     """The poor service lets five requests a second through."""
     threading.Event().wait(1.0)
+
+
+def test_an_erased_or_foreign_key_is_not_asked_for_its_body(operator: Operator) -> None:
+    """Without a valid key nothing is read: the answer comes before the body."""
+    with _raw(operator.caller(), "Content-Length: 1000", "Bearer nobody") as line:
+        assert b"HTTP/1.1 401" in line.recv(4096)

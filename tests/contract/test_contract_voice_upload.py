@@ -202,3 +202,14 @@ def test_an_upload_may_be_sent_again(caller: Caller, operator: Operator) -> None
     caller.request("DELETE", f"/v1/voices/{voice_id}")
     assert (410, "erased") == error_code(upload(caller, recording(), Idempotency_Key=key + "2"))
     assert voice_id not in [voice["voice_id"] for voice in listed(caller)]
+
+
+def test_a_refused_upload_leaves_its_key_free(caller: Caller) -> None:
+    """Only a voice binds a key; one that was deleted is not made again under it (R175)."""
+    key = str(uuid.uuid4())
+    assert 400 == upload(caller, b"no WAV", Idempotency_Key=key).status_code
+    voice_id = upload(caller, recording(), Idempotency_Key=key).json()["voice_id"]
+    caller.request("DELETE", f"/v1/voices/{voice_id}")
+
+    assert (410, "erased") == error_code(upload(caller, recording(), Idempotency_Key=key))
+    assert voice_id not in [voice["voice_id"] for voice in listed(caller)]

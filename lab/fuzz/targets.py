@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, cast
 from lab.shared import TESTS
 
 from tenuto import strict_json
-from tenuto.account import rules as accounts
+from tenuto.account import key_rules as accounts
 from tenuto.api import artifacts, json_body, query
 from tenuto.api.call import Call
 from tenuto.api.json_body import decode_name

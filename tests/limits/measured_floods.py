@@ -15,7 +15,7 @@ import pytest
 
 from limits.conftest import COUNT, WAITED_S, Refusals, is_there, resident_bytes, start_flood
 from servers.callers import Caller, Operator
-from tenuto.account.rules import make_key
+from tenuto.account.key_rules import make_key
 from tenuto.features.events.live_events import MAX_STREAMS_OF_ACCOUNT
 from tenuto.features.http_guard.shares import YIELD_S
 

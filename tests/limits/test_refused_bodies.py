@@ -11,7 +11,7 @@ import pytest
 
 from limits.conftest import Refusals
 from servers.callers import Operator, faults
-from tenuto.account.rules import make_key
+from tenuto.account.key_rules import make_key
 from tenuto.api.json_body import MAX_CHAT_VALUES, MAX_VALUES
 
 MIB = 1024 * 1024

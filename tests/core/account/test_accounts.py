@@ -7,8 +7,8 @@ import unicodedata
 import pytest
 
 from servers.world import TABLES, World
+from tenuto.account import key_rules
 from tenuto.account import operations as accounts
-from tenuto.account import rules
 from tenuto.account.caller import Caller
 from tenuto.db.database import Transaction
 from tenuto.errors import InvalidApiKey, InvalidRequest, NotFound, OperatorError, RateLimited
@@ -18,18 +18,18 @@ HOUR_MS = 3_600_000
 
 def test_the_form_of_a_key() -> None:
     """`tn_`, 43 base62 characters of secret, 6 of checksum; two keys differ."""
-    zeros = rules.make_key(lambda below: 0)
-    highest = rules.make_key(lambda below: below - 1)
+    zeros = key_rules.make_key(lambda below: 0)
+    highest = key_rules.make_key(lambda below: below - 1)
 
     assert re.fullmatch(r"tn_0{43}[0-9A-Za-z]{6}", zeros)
     assert re.fullmatch(r"tn_z{43}[0-9A-Za-z]{6}", highest)
-    assert [True, True] == [rules.is_well_formed(zeros), rules.is_well_formed(highest)]
+    assert [True, True] == [key_rules.is_well_formed(zeros), key_rules.is_well_formed(highest)]
 
 
 def test_every_wrong_character_is_noticed() -> None:
     """The checksum refuses each key in which one character was changed, or two were swapped."""
     numbers = iter(range(1000))
-    key = rules.make_key(lambda below: next(numbers) % below)
+    key = key_rules.make_key(lambda below: next(numbers) % below)
     changed = [key[:at] + ("a" if key[at] != "a" else "b") + key[at + 1 :] for at in range(len(key))]
     swapped = [
         key[:at] + key[at + 1] + key[at] + key[at + 2 :] for at in range(3, 45) if key[at] != key[at + 1]
@@ -46,7 +46,7 @@ def test_every_wrong_character_is_noticed() -> None:
         "tn_" + "é" * 49,
     ]
 
-    assert [] == [wrong for wrong in [*changed, *swapped, *odd] if rules.is_well_formed(wrong)]
+    assert [] == [wrong for wrong in [*changed, *swapped, *odd] if key_rules.is_well_formed(wrong)]
 
 
 def test_the_key_is_nowhere_in_the_database(world: World) -> None:
@@ -72,7 +72,7 @@ def test_a_key_tells_who_calls(world: World) -> None:
 
 def test_an_unknown_key_is_refused_like_a_malformed_one(world: World) -> None:
     """The error never says what is wrong with a key."""
-    unknown = rules.make_key(lambda below: 7)
+    unknown = key_rules.make_key(lambda below: 7)
     messages = {refusal(world, key) for key in (unknown, "", "tn_x", "tn_" + "é" * 49, unknown[:-1] + "!")}
 
     assert 1 == len(messages)
@@ -282,7 +282,7 @@ def test_a_key_has_only_so_many_secrets(world: World) -> None:
     key_id, _ = make(world, account_id)
 
     def rotate_own(tx: Transaction) -> None:
-        secret = rules.make_key(lambda below: 0)
+        secret = key_rules.make_key(lambda below: 0)
         accounts.rotate_own_key(
             tx,
             key_id,

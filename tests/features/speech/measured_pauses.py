@@ -4,7 +4,8 @@ import random
 import time
 from array import array
 
-from tenuto.features.decoding.wav import pcm16_wav, read_pcm16_wav, shorten_pauses
+from tenuto.features.decoding.wav import pcm16_wav, read_pcm16_wav
+from tenuto.features.speech.pauses import shorten_pauses
 
 RATE = 24_000
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tenuto.features.decoding.wav import Wav, pcm16_wav, read_pcm16_wav, shorten_pauses
+from tenuto.features.decoding.wav import Wav, pcm16_wav, read_pcm16_wav
+from tenuto.features.speech.pauses import shorten_pauses
 
 RATE = 24_000
 LONG = RATE * 450 // 1000

@@ -10,7 +10,7 @@ from rapidocr_onnxruntime import RapidOCR
 
 from features.studio.browser.browser import ROOT, Cookies, Person
 from features.studio.browser.scenes import make_key
-from tenuto.account.rules import is_well_formed
+from tenuto.account.key_rules import is_well_formed
 
 pytestmark = pytest.mark.variant("page")
 

@@ -12,8 +12,8 @@ import msgspec
 
 from tenuto.account import store
 from tenuto.account.caller import Caller
+from tenuto.account.key_rules import check_name, is_well_formed, key_sha256, make_key, name_key, normal_name
 from tenuto.account.rows import AccountRow, CallerRow, KeyRow, LockedKeyRow
-from tenuto.account.rules import check_name, is_well_formed, key_sha256, make_key, name_key, normal_name
 from tenuto.db.database import Asking, Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.errors import InvalidApiKey, InvalidRequest, NotFound, OperatorError, RateLimited

@@ -1,4 +1,4 @@
-"""PCM16 WAV files: written in one canonical form, read with nothing taken on trust, long pauses shortened.
+"""PCM16 WAV files: written in one canonical form, read with nothing taken on trust.
 
 The reader is for files from outside (uploads, engines): a header may lie, so every size is compared with the
 bytes before any of them is used. Nothing here knows what the sound is for, or how long it may be.
@@ -6,12 +6,12 @@ bytes before any of them is used. Nothing here knows what the sound is for, or h
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
 MIN_SAMPLE_RATE = 8_000
 MAX_SAMPLE_RATE = 192_000
@@ -22,8 +22,6 @@ MAX_CHUNKS = 64
 
 QUIET = 130
 """The largest absolute value of a quiet sample."""
-LONG_MS = 450
-KEPT_MS = 350
 
 _PCM = 0x0001
 _EXTENSIBLE = 0xFFFE
@@ -118,43 +116,12 @@ def read_pcm16_wav(content: bytes) -> Wav:
     return Wav(sample_rate, channels, frames)
 
 
-class Shortened(Struct, frozen=True):
-    """A WAV file with shorter pauses, and how much of it was removed."""
-
-    content: bytes
-    removed_frames: int
-    removed_ms: int
-
-
 def is_quiet(wav: Wav) -> bool:
     """Whether no sample of the file is loud; a file without samples is quiet."""
     import numpy as np
 
     samples = np.frombuffer(wav.frames, dtype="<i2")
     return not samples.size or (int(samples.max()) <= QUIET and int(samples.min()) >= -QUIET)
-
-
-def shorten_pauses(wav: Wav) -> Shortened | None:
-    """The file with its long pauses shortened; None if it has none.
-
-    A frame is quiet if each of its samples is below 130.5 of 32,768 (-48 dB). A run of quiet frames between
-    two loud ones that lasts 450 ms or longer loses frames in its middle until 350 ms are left; everything
-    else stays bit for bit, and a second pass changes nothing.
-    """
-    import numpy as np
-
-    frames = np.frombuffer(wav.frames, dtype="<i2").reshape(-1, wav.channels)
-    loud = np.flatnonzero(((frames > QUIET) | (frames < -QUIET)).any(axis=1))
-    long_frames = -(-LONG_MS * wav.sample_rate // 1000)
-    kept_frames = _rounded(KEPT_MS * wav.sample_rate, 1000)
-    quiet = np.diff(loud) - 1
-    long_runs = np.flatnonzero(quiet >= long_frames)
-    if not long_runs.size:
-        return None
-    pieces = _remaining(frames, loud[long_runs] + 1, quiet[long_runs], kept_frames)
-    content = pcm16_wav(np.concatenate(pieces).tobytes(), wav.sample_rate, wav.channels)
-    removed_frames = int((quiet[long_runs] - kept_frames).sum())
-    return Shortened(content, removed_frames, _rounded(removed_frames * 1000, wav.sample_rate))
 
 
 def _require(condition: bool, reason: str) -> None:
@@ -232,19 +199,3 @@ def _require_pcm(tag: int, chunk: memoryview) -> None:
 def _printable(name: bytes) -> str:
     text = name.decode("latin-1").strip()
     return text if text.isascii() and text.isalnum() else name.hex()
-
-
-def _remaining(frames: "np.ndarray[Any, Any]", starts: Any, lengths: Any, kept_frames: int) -> list[Any]:
-    """The pieces that stay: of each run, half of `kept_frames` before the cut, half after it."""
-    pieces, position = [], 0
-    head = kept_frames // 2
-    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-        pieces.append(frames[position : start + head])
-        position = start + length - (kept_frames - head)
-    pieces.append(frames[position:])
-    return pieces
-
-
-def _rounded(numerator: int, denominator: int) -> int:
-    """The nearest whole number; a half goes up."""
-    return (2 * numerator + denominator) // (2 * denominator)

@@ -28,9 +28,9 @@ from tenuto.features.decoding.wav import (
     is_quiet,
     pcm16_wav,
     read_pcm16_wav,
-    shorten_pauses,
 )
 from tenuto.features.speech.parameters import BOUND_VOICES
+from tenuto.features.speech.pauses import shorten_pauses
 from tenuto.host.host import HostResult
 from tenuto.job import audio_segments
 from tenuto.job.audio_segments import MAX_SEGMENT_BYTES, SegmentLimit, SegmentTotals

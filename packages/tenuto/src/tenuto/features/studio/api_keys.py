@@ -5,8 +5,8 @@ from typing import Any
 
 from tenuto.account import operations as accounts
 from tenuto.account.caller import Caller
+from tenuto.account.key_rules import MAX_NAME_CHARACTERS, check_name, make_key
 from tenuto.account.rows import KeyRow
-from tenuto.account.rules import MAX_NAME_CHARACTERS, check_name, make_key
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call

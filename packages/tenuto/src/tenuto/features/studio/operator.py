@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenuto.account import operations as accounts
-from tenuto.account.rules import MAX_NAME_CHARACTERS
+from tenuto.account.key_rules import MAX_NAME_CHARACTERS
 from tenuto.api import query
 from tenuto.api.answers import Answer, json_answer, json_list
 from tenuto.api.call import Call

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
-from tenuto.account.rules import check_name, normal_name
+from tenuto.account.key_rules import check_name, normal_name
 from tenuto.api.answers import Answer, json_answer
 from tenuto.api.call import Call
 from tenuto.db.database import ConstraintFailed, Transaction

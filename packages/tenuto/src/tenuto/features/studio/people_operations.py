@@ -6,7 +6,7 @@ hashed: hashing is slow, and an operation must not be. Nothing here deals with m
 
 from tenuto.account import operations
 from tenuto.account import store as accounts
-from tenuto.account.rules import check_name, name_key, normal_name
+from tenuto.account.key_rules import check_name, name_key, normal_name
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, Forbidden, InvalidRequest, NotFound
 from tenuto.features.studio import store

@@ -29,6 +29,7 @@ from servers.recordings import (
     upload,
 )
 from tenuto.features.recognition.kind import FIELDS
+from tenuto.job import chunks
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -410,27 +411,10 @@ def _hosts(service: Any) -> list[str]:
     return [" ".join(child.cmdline()) for child in children if "tenuto_engine" in " ".join(child.cmdline())]
 
 
-def test_a_worker_that_dies_loses_one_part_at_most(operator: Operator, payer: Caller) -> None:
-    """After a kill between chunks the job continues: no finished chunk is transcribed again (R129)."""
-    content, words = long_recording(25)
-    log = operator.service.log_path
-    job_id = recognise(payer, content)
-    before = _made(log, job_id, at_least=3)
-    _kill_worker(operator.service)
-    operation = payer.wait(job_id, timeout_s=120)
-    made = _made(log, job_id, at_least=6)
-
-    assert 3 <= len(before) <= 5
-    assert ("succeeded", 2) == (operation["state"], operation["attempt"])
-    assert len(made) <= 7
-    assert 6 == len(set(made))
-    assert words == len(texts(result(payer, operation)))
-
-
 def test_parts_do_not_outlive_their_job(operator: Operator, payer: Caller) -> None:
     """A transcript stands in its result alone once housekeeping has passed."""
     payer.wait(recognise(payer))
-    operator.database.write(_forget)
+    operator.database.write(chunks.forget_final)
 
     assert (
         0
@@ -439,9 +423,3 @@ def test_parts_do_not_outlive_their_job(operator: Operator, payer: Caller) -> No
             "where j.state in ('succeeded', 'failed', 'cancelled')"
         )["rows"]
     )
-
-
-def _forget(tx: Any) -> None:
-    from tenuto.job import chunks
-
-    chunks.forget_final(tx)

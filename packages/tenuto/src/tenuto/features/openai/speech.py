@@ -69,7 +69,7 @@ MAX_BODY_BYTES = 3 * MAX_INPUT_BYTES + (64 << 10)
 MAX_JOB_BYTES = 8192
 """Of a text spoken by one job (the contract's limit); a longer one becomes several jobs."""
 MAX_EMOTION_BYTES = 2048
-HEARTBEAT_S = 15.0
+KEEPALIVE_S = 15.0
 """Between two comments in an event stream that is waiting."""
 EVENT_BYTES = 48 << 10
 """Of audio in one event."""
@@ -292,7 +292,7 @@ def _stream_head(call: Call, submitted: Submitted) -> Headers:
 async def _send_events(
     call: Call, form: AudioForm, submitted: Submitted, end: float, headers: Headers
 ) -> None:
-    """Send the audio in server-sent events, with comments as heartbeats while waiting for the jobs.
+    """Send the audio in server-sent events, with comments as keepalives while waiting for the jobs.
 
     An error after the events have begun is an event `error`, with no `speech.audio.done` after it.
     """
@@ -311,7 +311,7 @@ async def _send_events(
                     audio = b64encode(piece[start : start + EVENT_BYTES]).decode()
                     await _send_event(call, {"type": "speech.audio.delta", "audio": audio})
                     sent_at = loop.time()
-                if loop.time() - sent_at > HEARTBEAT_S:
+                if loop.time() - sent_at > KEEPALIVE_S:
                     await _send_piece(call, b": waiting\n\n")
                     sent_at = loop.time()
     except _Refused as refused:

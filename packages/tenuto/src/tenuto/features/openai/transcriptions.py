@@ -48,7 +48,7 @@ from tenuto.job.read import Operation
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS
 from tenuto.kind.fields import Field, Text, Texts, by_name, quoted, read_fields
 
-HEARTBEAT_S = 15.0
+KEEPALIVE_S = 15.0
 """Between two comments."""
 CHECK_S = 0.3
 """Between two polls for text: new text wakes no waiter."""
@@ -322,7 +322,7 @@ async def _send_live(call: Call, submitted: Submitted, sent: _Sent) -> Operation
             await _send_event(call, {"type": "transcript.text.delta", "delta": delta})
             failpoints.hit("openai.mid_answer")
             end, sent_at = loop.time() + wait_s, loop.time()
-        if loop.time() - sent_at > HEARTBEAT_S:
+        if loop.time() - sent_at > KEEPALIVE_S:
             await _send_piece(call, b": waiting")
             sent_at = loop.time()
         began = loop.time()

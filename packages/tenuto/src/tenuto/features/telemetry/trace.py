@@ -63,7 +63,7 @@ def stored(*, claim: Claim, size_bytes: int, ended_ms: int, took_s: float) -> Sp
 
 
 def observe(tx: Transaction) -> tuple[str, int]:
-    """The current exporter and its beat. The first call starts after all events so far."""
+    """The current exporter and its heartbeats' counter. The first call starts after all events so far."""
     row = store.exporter(tx)
     if row is None:
         store.begin_exporter(tx, feed.end(tx).after)

@@ -212,7 +212,7 @@ def redeliver(tx: Transaction, caller: Caller, webhook_id: str, delivery_id: str
 
 
 def observe(tx: Transaction) -> tuple[str, int]:
-    """The current sender and its beat. The first call makes sending begin after all events so far."""
+    """The current sender and its heartbeats' counter. The first call starts after all events so far."""
     row = store.sender(tx)
     if row is None:
         store.begin_sender(tx, feed.end(tx).after)

@@ -19,9 +19,9 @@ from tenuto.worker.watch import Watch
 
 POLL_S = 1.0
 PAUSE_S = 0.05
-BEAT_S = 3.0
+HEARTBEAT_S = 3.0
 SILENCE_S = 12.0
-"""At least three beats."""
+"""At least three heartbeats."""
 MAX_DUE = 2_000
 """How many webhooks are chosen from at once."""
 FORGET_S = 600.0
@@ -53,7 +53,7 @@ class WebhookSender:
     """Makes and sends messages to webhooks, in one of all processes that share a database.
 
     While there are no webhooks, it only checks for one every `POLL_S`; a process that is not the sender is
-    not woken by changes. A process takes over once the last sender's beat has stood still for `SILENCE_S` on
+    not woken by changes. A process takes over once the last sender has sent no heartbeat for `SILENCE_S`, on
     its own monotonic clock, as dead workers are recognised. Two at once, after a process that stood still
     wakes up, do no harm: each record is fenced, and a message that is sent twice has the same id both times.
     """
@@ -68,7 +68,7 @@ class WebhookSender:
         self._low_micros = parse_cny(own.low_balance)
         self._seen: tuple[str, int] = ("", -1)
         self._seen_since = float("-inf")
-        self._beat_at = float("-inf")
+        self._heartbeat_at = float("-inf")
         self._forget_at = self._balances_at = 0.0
         self._end: Position | None = None
         """The position after the newest event whose messages have been made."""
@@ -106,9 +106,9 @@ class WebhookSender:
             self.senders.pause()
 
     def _is_sender(self) -> bool:
-        """Whether it is this process's turn; a beat every few seconds shows that it is alive."""
+        """Whether it is this process's turn; a heartbeat every few seconds shows that it is alive."""
         now, me = time.monotonic(), self._context.worker_id
-        if self._seen[0] == me and now - self._beat_at < BEAT_S:
+        if self._seen[0] == me and now - self._heartbeat_at < HEARTBEAT_S:
             return True
         holder, beat = self._context.database.write(webhooks.observe)
         if (holder, beat) != self._seen:
@@ -119,7 +119,7 @@ class WebhookSender:
             return False
         if holder != me:
             _log.info("webhooks.taken_over", worker_id=me)
-        self._seen, self._beat_at = (me, beat + 1), now
+        self._seen, self._heartbeat_at = (me, beat + 1), now
         return True
 
     def _check(self) -> bool:

@@ -41,7 +41,7 @@ from tenuto.features.openai.streams import CHECK_S, NothingSent, SoundStream, St
 from tenuto.features.renditions.renditions import WAV, AudioForm
 from tenuto.features.renditions.routes import FORMS, check_form, rendition, send_rendition
 from tenuto.features.voices import operations as voices
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS
 from tenuto.kind.fields import (
     WHITE_SPACE,
@@ -159,11 +159,11 @@ async def create(call: Call) -> Answer | None:
         return None
     if streams and await _send_stream(call, form, submitted, end, headers):
         return None
-    operations = await wait(call, submitted, end)
-    if (refusal := not_succeeded(call, operations)) is not None:
+    jobs = await wait(call, submitted, end)
+    if (refusal := not_succeeded(call, jobs)) is not None:
         refusal.headers.extend(headers)
         return refusal
-    return await _send(call, form, operations, submitted, headers)
+    return await _send(call, form, jobs, submitted, headers)
 
 
 def _bodies(
@@ -237,10 +237,10 @@ def _language(code: str | None) -> str | None:
 
 
 async def _send(
-    call: Call, form: AudioForm, operations: Sequence[Operation], submitted: Submitted, headers: Headers
+    call: Call, form: AudioForm, jobs: Sequence[Job], submitted: Submitted, headers: Headers
 ) -> Answer | None:
-    opened = await opened_results(call, operations)
-    headers = [*headers, *job_headers(operations, submitted)]
+    opened = await opened_results(call, jobs)
+    headers = [*headers, *job_headers(jobs, submitted)]
     answer, is_whole = None, True
     if form is WAV and len(opened) == 1:
         answer = await send_content(call, opened[0], headers)
@@ -352,14 +352,12 @@ async def _pieces(call: Call, form: AudioForm, submitted: Submitted, end: float)
     try:
         while not (await asyncio.wait([ending], timeout=CHECK_S))[0]:
             yield b""
-        operations = ending.result()
+        jobs = ending.result()
     finally:
         ending.cancel()
-    if (refusal := not_succeeded(call, operations)) is not None:
+    if (refusal := not_succeeded(call, jobs)) is not None:
         raise _Refused(refusal.body)
-    async with rendition(
-        call, form, await opened_results(call, operations), param="response_format"
-    ) as sound:
+    async with rendition(call, form, await opened_results(call, jobs), param="response_format") as sound:
         while piece := sound.read(EVENT_BYTES):
             yield piece
 

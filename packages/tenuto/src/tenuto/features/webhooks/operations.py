@@ -20,8 +20,8 @@ from tenuto.errors import Fault, InvalidRequest, NotFound
 from tenuto.features.events import feed
 from tenuto.features.events.feed import EventInOrder, Position
 from tenuto.features.webhooks import rules, store
+from tenuto.features.webhooks.http_post import Answer
 from tenuto.features.webhooks.rows import DeliveryRow, DueRow, WebhookRow
-from tenuto.features.webhooks.sending import Answer
 from tenuto.ids import Ids
 from tenuto.logs import get_logger
 from tenuto.money.rules import cny

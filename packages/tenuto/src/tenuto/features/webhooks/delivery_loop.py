@@ -1,4 +1,4 @@
-"""Who makes messages to webhooks, and has them sent: of all workers that share a database, one does."""
+"""The loop that makes messages to webhooks and has them sent: in one of all workers that share a database."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from tenuto.db.database import Listener
 from tenuto.errors import Unavailable
 from tenuto.features.events.feed import Position
 from tenuto.features.webhooks import operations as webhooks
-from tenuto.features.webhooks.senders import SENDERS_OF_ACCOUNT, TOPIC, Senders
+from tenuto.features.webhooks.delivery_threads import THREADS_OF_ACCOUNT, TOPIC, DeliveryThreads
 from tenuto.features.webhooks.settings import WebhookSettings
 from tenuto.logs import get_logger, log_failure
 from tenuto.money.rules import parse_cny
@@ -46,10 +46,10 @@ def send(turn: Turn) -> None:
         # The turn's own moment is long ago.
         return turn.clock_trust.is_trusted(context.clock(), time.monotonic())
 
-    WebhookSender(context, turn.stopping, trusts_clock=trusts_clock).run()
+    DeliveryLoop(context, turn.stopping, trusts_clock=trusts_clock).run()
 
 
-class WebhookSender:
+class DeliveryLoop:
     """Makes and sends messages to webhooks, in one of all processes that share a database.
 
     While there are no webhooks, it only checks for one every `POLL_S`; a process that is not the sender is
@@ -72,17 +72,17 @@ class WebhookSender:
         self._forget_at = self._balances_at = 0.0
         self._end: Position | None = None
         """The position after the newest event whose messages have been made."""
-        self.senders = Senders(context, is_public=own.webhooks == "public", trusts_clock=trusts_clock)
+        self.threads = DeliveryThreads(context, is_public=own.webhooks == "public", trusts_clock=trusts_clock)
 
     def run(self) -> None:
         """Until the worker stops. Messages being sent are not waited for: they are sent again, under the same
         ids.
         """
-        self.senders.start()
+        self.threads.start()
         try:
             self._run()
         finally:
-            self.senders.stop()
+            self.threads.stop()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -103,7 +103,7 @@ class WebhookSender:
                 listener.wait(POLL_S)
                 self._stopping.wait(PAUSE_S)
         finally:
-            self.senders.pause()
+            self.threads.pause()
 
     def _is_sender(self) -> bool:
         """Whether it is this process's turn; a heartbeat every few seconds shows that it is alive."""
@@ -136,11 +136,11 @@ class WebhookSender:
         now_ms = context.clock()
         due, has_removed = context.database.read(
             lambda tx: (
-                webhooks.due(tx, of_account=SENDERS_OF_ACCOUNT, limit=MAX_DUE, now_ms=now_ms),
+                webhooks.due(tx, of_account=THREADS_OF_ACCOUNT, limit=MAX_DUE, now_ms=now_ms),
                 webhooks.has_removed(tx),
             )
         )
-        self.senders.begin(due)
+        self.threads.begin(due)
         if time.monotonic() >= self._forget_at and self._trusts_clock():
             has_more = context.database.write(lambda tx: webhooks.forget(tx, now_ms=now_ms))
             self._forget_at = time.monotonic() + (0.0 if has_more else FORGET_S)

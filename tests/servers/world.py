@@ -31,8 +31,8 @@ from tenuto.job.read import Job
 from tenuto.job.states import FailureCode
 from tenuto.job.submit import Accepted, Request, SubmitContext, submit
 from tenuto.kind import operations as catalog
+from tenuto.kind.model import Model
 from tenuto.kind.presence import Presence
-from tenuto.kind.rules import Model
 from tenuto.money import operations as billing
 
 T = TypeVar("T")

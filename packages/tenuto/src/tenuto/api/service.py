@@ -22,8 +22,8 @@ from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
 from tenuto.job.read import Job
 from tenuto.job.submit import SubmitContext
+from tenuto.kind.model import Model
 from tenuto.kind.presence import Presence
-from tenuto.kind.rules import Model
 from tenuto.logs import get_logger, log_failure
 
 MAX_JOBS = 4096

@@ -38,8 +38,8 @@ from tenuto.kind import envelope
 from tenuto.kind import operations as catalog
 from tenuto.kind.envelope import Envelope
 from tenuto.kind.kinds import Binding, kinds
+from tenuto.kind.model import Model, at_price
 from tenuto.kind.presence import Presence
-from tenuto.kind.rules import Model, at_price
 from tenuto.logs import tell
 from tenuto.money import operations as billing
 

@@ -16,7 +16,7 @@ from tenuto.features.history.rows import ChatUsageRow, JobUsage
 from tenuto.features.history.search import Search
 from tenuto.job.read import Job
 from tenuto.kind.kinds import CHAT, kinds
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 from tenuto.money.rules import cny
 
 DEFAULT_DAYS = 31

@@ -27,7 +27,7 @@ from attempt a join job j on j.id = a.job_id where a.id = :attempt_id for update
 select a.id, a.job_id, j.state as job_state, j.attempt_id as job_attempt_id
 from attempt a join job j on j.id = a.job_id where a.id = :attempt_id for update of j, a;
 
--- raise_beat(attempt_id, progress) -> first Heard
+-- heartbeat(attempt_id, progress) -> first Heard
 -- Record a heartbeat; None if the attempt is over.
 -- with cancelled_at: int | None
 update attempt set beat = beat + 1, progress = coalesce(:progress, progress),

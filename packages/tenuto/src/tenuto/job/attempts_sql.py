@@ -53,7 +53,7 @@ class AttemptKeys(msgspec.Struct, frozen=True):
 
 
 class Heard(msgspec.Struct, frozen=True):
-    """What `raise_beat` returns."""
+    """What `heartbeat` returns."""
 
     cancelled_at: int | None
 
@@ -168,16 +168,16 @@ def locked_keys(tx: Transaction, attempt_id: str) -> AttemptKeys | None:
     return records.one(tx, AttemptKeys, _LOCKED_KEYS, attempt_id=attempt_id)
 
 
-_RAISE_BEAT = """\
+_HEARTBEAT = """\
 update attempt set beat = beat + 1, progress = coalesce(:progress, progress),
        heard_at = coalesce((select w.seen_at from worker w where w.id = attempt.worker_id), heard_at)
 where id = :attempt_id and state <> 'ended'
 returning (select j.cancel_requested_at from job j where j.id = attempt.job_id) as cancelled_at"""
 
 
-def raise_beat(tx: Transaction, attempt_id: str, progress: str | None) -> Heard | None:
+def heartbeat(tx: Transaction, attempt_id: str, progress: str | None) -> Heard | None:
     """Record a heartbeat; None if the attempt is over."""
-    return records.one(tx, Heard, _RAISE_BEAT, attempt_id=attempt_id, progress=progress)
+    return records.one(tx, Heard, _HEARTBEAT, attempt_id=attempt_id, progress=progress)
 
 
 _PASS_FENCE = """\

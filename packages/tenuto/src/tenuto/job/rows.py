@@ -32,7 +32,7 @@ class Counted(msgspec.Struct, frozen=True):
     number: int
 
 
-class OperationRow(msgspec.Struct, frozen=True):
+class CallerJobRow(msgspec.Struct, frozen=True):
     """What callers see of a job, its newest attempt and its result; each column as in its own table."""
 
     id: str

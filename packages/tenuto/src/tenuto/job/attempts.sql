@@ -96,7 +96,7 @@ order by t.number desc limit 1;
 select 1 as one from attempt where id = :attempt_id and job_id = :job_id;
 
 -- segments(attempt_id, limit) -> all Segment
--- with object: str
+-- with object: str = "segment"
 select id as segment_id, attempt_id, sequence, media_type, size_bytes, sha256, duration_ms,
     'segment' as object
 from segment where attempt_id = :attempt_id order by sequence limit :limit;

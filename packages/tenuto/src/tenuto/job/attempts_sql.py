@@ -84,7 +84,7 @@ class Segment(msgspec.Struct, frozen=True):
     size_bytes: int
     sha256: str
     duration_ms: int
-    object: str
+    object: str = "segment"
 
 
 class SegmentBytes(msgspec.Struct, frozen=True):

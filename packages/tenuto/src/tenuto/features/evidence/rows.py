@@ -78,8 +78,8 @@ class JobRow(msgspec.Struct, frozen=True):
     error_message: str | None
     """The sentence for that code."""
     cancel_requested_at: int | None
-    """When the caller cancelled it; a running attempt learns of it with its next heartbeat, and the rescue cancels
-    the job if the worker dies first."""
+    """When the caller cancelled it; a running attempt learns of it with its next heartbeat, and the rescue
+    cancels the job if the worker dies first."""
     event_sequence: int
     """The number of its newest event: incremented by every transition, in its transaction."""
     erased_at: int | None

@@ -149,19 +149,6 @@ def test_one_setting_makes_everything_free() -> None:
         models(both)
 
 
-<<<<<<< HEAD
-def test_a_hold_below_the_price_of_a_job_is_refused() -> None:
-    """It could never be charged."""
-    settings = Settings(
-        folder=Path("x"), engines="fake", models={DUAL: ModelSettings(price=OwnPrice("job", 7, 6))}
-    )
-
-    with pytest.raises(SettingsInvalid, match="below the price"):
-        models(settings)
-
-
-=======
->>>>>>> d5
 @pytest.mark.parametrize(
     ("model", "own", "fault"),
     [
@@ -175,18 +162,4 @@ def test_a_price_that_could_never_be_charged_is_refused(model: str, own: OwnPric
     settings = Settings(folder=Path("x"), engines="fake", models={model: ModelSettings(price=own)})
 
     with pytest.raises(SettingsInvalid, match=fault):
-<<<<<<< HEAD
         models(settings)
-
-
-def test_a_composed_model_is_listed_beside_its_engines() -> None:
-    """The dual model has no engine of its own: it needs what both of its engines need (R136)."""
-    offered = models(Settings(folder=Path("x"), engines="fake"))
-    parts = engines_of(offered[DUAL].entry)
-
-    assert ["segment_text", "word_timestamps"] == [part.role for part in parts]
-    assert all(part.model in offered for part in parts)
-    assert offered[DUAL].entry.engine == ""
-=======
-        rules.models(settings)
->>>>>>> d5

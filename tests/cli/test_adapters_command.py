@@ -11,6 +11,7 @@ from cli.conftest import Operator, rows
 from servers.command_lines import told
 from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
+from tenuto.errors import Fault
 from tenuto.features.models.adapter_commands import as_table
 from tenuto.host import manifests
 from tenuto.kind.model import models
@@ -29,7 +30,7 @@ def test_the_table_that_is_printed_is_one_that_is_taken(every_line: bool) -> Non
         if every_line:
             lines = [line.removeprefix("# ") for line in text.splitlines()]
             text = "\n".join(line for line in lines if re.match(r"\[|[\w.]+ = ", line))
-        faults: list[str] = []
+        faults: list[Fault] = []
         tables = read_models(tomllib.loads(text)["models"], faults)
         offered = models(Settings(folder=Path("x"), models=tables))
 

@@ -20,7 +20,7 @@ from servers.hub import Hub, Repository, commit_of
 from servers.service import RunningService
 from tenuto.command import run
 from tenuto.config import load
-from tenuto.errors import OperatorError, SettingsInvalid
+from tenuto.errors import Fault, OperatorError, SettingsInvalid
 from tenuto.features.models import addition_commands as command
 from tenuto.features.models.additions import additions
 from tenuto.features.models.cache import default_cache
@@ -344,7 +344,7 @@ def test_every_model_that_can_be_added_has_an_adapter_that_takes_its_table() -> 
         accepted = manifest.licence.name if manifest.licence.needs_acceptance else None
         interpreter = "python3" if manifest.own_interpreter else None
         table = written(one, weights, settings, interpreter=interpreter, accepted=accepted)
-        faults: list[str] = []
+        faults: list[Fault] = []
         offered = models(
             msgspec.structs.replace(
                 settings, models=read_models({one.model: json.loads(json.dumps(table))}, faults)

@@ -34,9 +34,9 @@ def test_everything() -> None:
     body = SOUND | {"input_artifact_ids": [], "metadata": {"": "", "订单": " 7 "}}
 
     assert Envelope(
-        model="m", parameters={}, input_artifact_ids=(), metadata={"": "", "订单": " 7 "}
+        model="m", parameters={}, input_artifact_ids=[], metadata={"": "", "订单": " 7 "}
     ) == read(body)
-    assert ("a", "b") == read(SOUND | {"input_artifact_ids": ["a", "b"]}).input_artifact_ids
+    assert ["a", "b"] == read(SOUND | {"input_artifact_ids": ["a", "b"]}).input_artifact_ids
 
 
 @pytest.mark.parametrize("body", [None, [], "x", 1, True])

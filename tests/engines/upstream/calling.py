@@ -8,6 +8,7 @@ from typing import Any
 
 from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
+from tenuto.errors import Fault
 from tenuto.kind.model import models
 from tenuto.worker.engines import spec_of
 from tenuto_engine import Cancelled
@@ -20,7 +21,7 @@ def engine(adapter: str, url: str, table: str = "", *, metered: bool = False, pa
     text = f'adapter = "{adapter}"\nupstream = "{url}"\nmetered = {str(metered).lower()}\n{table}'
     own = tomllib.loads(text)
     own["options"] = {"patience_s": patience_s, **own.get("options", {})}
-    faults: list[str] = []
+    faults: list[Fault] = []
     tables = read_models({NAME: own}, faults)
     assert not faults, faults
     settings = Settings(folder=Path("x"), models=tables)

@@ -16,6 +16,7 @@ from servers.world import World
 from tenuto.account.caller import Caller
 from tenuto.config import ModelSettings, Price, Settings, UpstreamSettings
 from tenuto.errors import (
+    Fault,
     IdempotencyConflict,
     InsufficientBalance,
     OperatorError,
@@ -243,10 +244,10 @@ def test_settings_that_contradict_each_other_are_named(table: dict[str, Any], fa
     """A price that would charge nobody is a mistake that is reported at the start."""
     from tenuto.config.model_settings import read_models
 
-    faults: list[str] = []
+    faults: list[Fault] = []
     read_models({MODEL: table}, faults)
 
-    assert any(fault in one for one in faults), faults
+    assert any(fault in str(one) for one in faults), faults
 
 
 def test_a_service_without_prices_has_none_of_tokens() -> None:

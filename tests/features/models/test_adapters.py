@@ -11,7 +11,7 @@ import pytest
 from tenuto import config
 from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
-from tenuto.errors import OperatorError, SettingsInvalid
+from tenuto.errors import Fault, OperatorError, SettingsInvalid
 from tenuto.features.image import kind as image
 from tenuto.features.models.manifest import shipped
 from tenuto.features.speech import parameters as speech
@@ -54,7 +54,7 @@ required = true
 
 def settings(text: str) -> Settings:
     """These tables, as a file would bring them."""
-    faults: list[str] = []
+    faults: list[Fault] = []
     tables = read_models(tomllib.loads(text)["models"], faults)
     assert [] == faults
     return Settings(folder=Path("x"), engines="fake", models=tables)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tenuto.errors import InvalidRequest
 from tenuto.features.speech import parameters as speech
 from tenuto.kind.envelope import Envelope
-from tenuto.kind.fields import WHITE_SPACE
+from tenuto.rules import WHITE_SPACE
 
 BOOLEANS = ["stream", "use_emo_text", "use_random", "text_normalization", "do_sample"]
 INTEGERS = {"interval_silence": (0, 2000), "max_text_tokens_per_segment": (20, 200), "top_k": (1, 100)}

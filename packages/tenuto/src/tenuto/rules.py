@@ -1,15 +1,16 @@
-"""Fields of a request and the rules for their values: shared by all kinds, written as data.
+"""The rules for values that others write, in bodies, queries and settings: one language, written as data.
 
 A rule reads one value: it collects its faults and returns it in the form in which it is stored.
-Nothing here knows a particular field, a kind or where a request came from.
+Nothing here knows a particular field or where a value came from. A query and a setting (`api.query`,
+`config.setting`) make a number of a text before a rule reads it, and say faults in their own words.
 
 Fault codes: `required`, `unknown_name`, `wrong_type`, `out_of_range`, `empty`, `too_long`, `white_space`,
 `not_allowed`, `wrong_length`, `conflict`, `requires`, `too_many_faults`.
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Protocol, get_origin, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Literal, Protocol, get_origin, get_type_hints, runtime_checkable
 
 import msgspec
 
@@ -39,28 +40,42 @@ _JSON_TYPES = {
 
 
 class Rule(Protocol):
-    """What the values of a field must be."""
+    """What a value must be."""
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         """The value as it is stored; its faults are added to `faults` under the name `param`."""
 
 
+@runtime_checkable
+class PlainRule(Rule, Protocol):
+    """A rule that a few words say in full, as queries and settings do."""
+
+    @property
+    def expected(self) -> str:
+        """Such as `an integer from 0 to 30`."""
+
+
 class Field(msgspec.Struct, frozen=True):
-    """One field of an object: its name, its rule, and its default."""
+    """One field of an object, or one setting: its name, its rule, and its default."""
 
     name: str
     rule: Rule
     meaning: str
+    """Of a setting in Markdown; `{range}` stands for the bounds."""
     default: Any = None
     required: bool = False
+    named: str | None = None
+    """A setting's variable, or its key in a model's table, unless derived from its name."""
 
 
 class Boolean(msgspec.Struct, frozen=True):
     """`true` or `false`, with no substitutes."""
 
+    expected = "true or false"
+
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not bool:
-            faults.append(wrong_type(param, value, "true or false"))
+            faults.append(wrong_type(param, value, self.expected))
         return value
 
 
@@ -71,6 +86,10 @@ class Integer(msgspec.Struct, frozen=True):
     maximum: int
     unit: str = ""
     step: int = 1
+
+    @property
+    def expected(self) -> str:
+        return f"an integer from {self.minimum} to {self.maximum}"
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         # A float of this size is a whole number of more digits than `parse` makes an int of.
@@ -90,32 +109,19 @@ class Number(msgspec.Struct, frozen=True):
     minimum: float
     maximum: float
 
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+    @property
+    def expected(self) -> str:
+        return f"a number from {self.minimum} to {self.maximum}"
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> float | None:
         if not isinstance(value, float) and type(value) is not int:
             faults.append(wrong_type(param, value, "a number"))
-            return value
         # A NaN is within no bounds, so it is refused here too.
-        if not self.minimum <= value <= self.maximum:
+        elif not self.minimum <= value <= self.maximum:
             faults.append(_out_of_range(param, value, self.minimum, self.maximum, ""))
-            return value
-        return float(value)
-
-
-class Numbers(msgspec.Struct, frozen=True):
-    """An array of `length` numbers, each within inclusive bounds; stored as floats."""
-
-    length: int
-    minimum: float
-    maximum: float
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        expected = f"an array of {self.length} numbers"
-        if type(value) is not list:
-            faults.append(wrong_type(param, value, expected))
-            return value
-        if len(value) != self.length:
-            faults.append(Fault(param, "wrong_length", f"has {len(value)} items; {expected} is expected"))
-        return read_items(Number(self.minimum, self.maximum), param, value[: self.length], faults)
+        else:
+            return float(value)
+        return None
 
 
 class Text(msgspec.Struct, frozen=True):
@@ -132,31 +138,33 @@ class Text(msgspec.Struct, frozen=True):
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not str:
             faults.append(wrong_type(param, value, "a string"))
-        elif not value:
-            if self.may_be_empty:
-                return value
-            unit = self.measure if self.measure == "characters" else "bytes of UTF-8"
+            return value
+        in_characters = self.measure == "characters"
+        size = len(value if in_characters else value.encode("utf-8", "surrogatepass"))
+        unit = "characters" if in_characters else "bytes of UTF-8"
+        if size > self.maximum:
+            faults.append(Fault(param, "too_long", f"is {size} {unit}; at most {self.maximum} are allowed"))
+        if not value and not self.may_be_empty:
             faults.append(Fault(param, "empty", f"is empty; from 1 to {self.maximum} {unit} are allowed"))
-        else:
-            faults.extend(too_long(param, value, self.maximum, self.measure))
-            if not self.may_be_blank and all(mark in WHITE_SPACE for mark in value):
-                faults.append(Fault(param, "empty", "contains only white space"))
-            if not self.ends_with_white_space and (value[0] in WHITE_SPACE or value[-1] in WHITE_SPACE):
-                faults.append(_white_space_at_ends(param, value))
+        if value and not self.may_be_blank and all(mark in WHITE_SPACE for mark in value):
+            faults.append(Fault(param, "empty", "contains only white space"))
+        if value and not self.ends_with_white_space and (value[0] in WHITE_SPACE or value[-1] in WHITE_SPACE):
+            faults.append(_white_space_at_ends(param, value))
         return value
 
 
 class Texts(msgspec.Struct, frozen=True):
-    """An array of strings, possibly empty; those beyond the limit are counted, not checked."""
+    """An array of strings, possibly empty; those beyond a limit are counted, not checked."""
 
-    maximum: int
-    item: Text
+    maximum: int | None
+    item: Rule
+    expected: str = "an array of strings"
 
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         if type(value) is not list:
-            faults.append(wrong_type(param, value, "an array of strings"))
+            faults.append(wrong_type(param, value, self.expected))
             return value
-        if len(value) > self.maximum:
+        if self.maximum is not None and len(value) > self.maximum:
             message = f"has {len(value)} items; at most {self.maximum} are allowed"
             faults.append(Fault(param, "too_long", message))
         return read_items(self.item, param, value[: self.maximum], faults)
@@ -167,25 +175,41 @@ class Choice(msgspec.Struct, frozen=True):
 
     values: tuple[str, ...]
 
+    @property
+    def expected(self) -> str:
+        return "one of " + ", ".join(self.values)
+
     def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        expected = "one of " + ", ".join(self.values)
         if type(value) is not str:
-            faults.append(wrong_type(param, value, expected))
+            faults.append(wrong_type(param, value, self.expected))
         elif value not in self.values:
-            faults.append(Fault(param, "not_allowed", f"is {quoted(value)}; {expected} is expected"))
+            faults.append(Fault(param, "not_allowed", f"is {quoted(value)}; {self.expected} is expected"))
+        return value
+
+
+class Form(msgspec.Struct, frozen=True):
+    """A string of a form: not empty, and what `is_met` asks for."""
+
+    expected: str
+    is_met: Callable[[str], bool] = bool
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if type(value) is not str:
+            faults.append(wrong_type(param, value, "a string"))
+        elif not value or not self.is_met(value):
+            faults.append(Fault(param, "not_allowed", f"is {quoted(value)}; {self.expected} is expected"))
         return value
 
 
 def declared(struct: type[msgspec.Struct]) -> tuple[Field, ...]:
-    """The fields of a struct that a request may contain, typed `Annotated[TYPE, rule, meaning]`."""
+    """The fields of a struct that are typed `Annotated[TYPE, rule, meaning]` (a setting: or also `named`)."""
     types = get_type_hints(struct, include_extras=True)
     fields = []
     for attribute in msgspec.structs.fields(struct):
-        if get_origin(types[attribute.name]) is not Annotated:
-            continue
-        rule, meaning = types[attribute.name].__metadata__
-        default = None if attribute.required else attribute.default
-        fields.append(Field(attribute.name, rule, meaning, default, attribute.required))
+        if get_origin(types[attribute.name]) is Annotated:
+            rule, meaning, *named = types[attribute.name].__metadata__
+            default = None if attribute.default is msgspec.NODEFAULT else attribute.default
+            fields.append(Field(attribute.name, rule, meaning, default, attribute.required, *named))
     return tuple(fields)
 
 
@@ -252,17 +276,6 @@ def wrong_type(param: str, value: Any, expected: str) -> Fault:
     else:
         message = f"is {quoted(value)}, {_JSON_TYPES.get(type(value), 'not JSON')}; {expected} is expected"
     return Fault(param, "wrong_type", message)
-
-
-def too_long(param: str, value: str, maximum: int, measure: Literal["bytes", "characters"]) -> list[Fault]:
-    """A fault if a string is longer than allowed, with its length and the limit."""
-    if measure == "characters":
-        size, unit = len(value), "characters"
-    else:
-        size, unit = len(value.encode("utf-8", "surrogatepass")), "bytes of UTF-8"
-    if size <= maximum:
-        return []
-    return [Fault(param, "too_long", f"is {size} {unit}; at most {maximum} are allowed")]
 
 
 def quoted(value: Any) -> str:

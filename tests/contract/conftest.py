@@ -129,6 +129,12 @@ def chatting(
     yield from _running(service, request, folder, configuration, variables)
 
 
+@pytest.fixture
+def visitor(chatting: Operator) -> Caller:
+    """A new account with a key, on the service with upstreams."""
+    return chatting.caller()
+
+
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]

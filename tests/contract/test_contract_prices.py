@@ -12,9 +12,10 @@ import pytest
 
 from servers.callers import Caller, Operator, error_code
 from servers.chats import PRICED, PRICED_VECTORS, THERE, body, events, post, said
+from servers.openai_calls import post as send
 from servers.processes import until
 from servers.speed import HANG_S
-from servers.upstream import THOUGHTS, UpstreamServer
+from servers.upstream import UpstreamServer
 from tenuto.features.audit import all_checks
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
@@ -53,11 +54,6 @@ def lines(caller: Caller) -> list[tuple[str, str]]:
     )
     assert {None} == {entry["job_id"] for entry in entries}
     return [(entry["type"], entry["amount"]) for entry in entries]
-
-
-def send(caller: Caller, path: str, value: Any) -> httpx2.Response:
-    headers = {"Content-Type": "application/json"}
-    return caller.request("POST", path, headers=headers, content=json.dumps(value).encode())
 
 
 def test_an_answer_costs_the_tokens_that_the_upstream_counts(
@@ -154,34 +150,11 @@ def test_a_stream_that_the_upstream_cuts_costs_nothing(chatting: Operator, payer
     """Some pieces were sent, and an error: nobody pays for half an answer; the tokens are counted."""
     streamed = events(payer, body("[up:broken]", model=PRICED, stream=True))
 
-    assert "error" in streamed[-1]
+    assert ["one", " two"] == [chunk["choices"][0]["delta"]["content"] for chunk in streamed[1:-1]]
+    assert "model_unavailable" == streamed[-1]["error"]["code"]
     assert CREDIT_MICROS == settled(chatting, payer)
     [line] = payer.get("/v1/usage").json()["data"]
     assert (1, 1, "0.000000") == (line["chats"], line["estimated_chats"], line["charged"])
-
-
-def test_leaving_at_the_last_word_saves_nothing(
-    chatting: Operator, payer: Caller, upstream: UpstreamServer
-) -> None:
-    """The stream is read to its end without its caller, and costs what the upstream counts, reasoning too."""
-    upstream.seen.gate.clear()
-    headers = {"Authorization": f"Bearer {payer.key}"}
-    with (
-        httpx2.Client() as client,
-        client.stream(
-            "POST",
-            chatting.service.url + "/v1/chat/completions",
-            json=body("[up:think]", model=PRICED, stream=True),
-            headers=headers,
-        ) as answer,
-    ):
-        assert next(line for line in answer.iter_lines() if " two" in line)
-    upstream.seen.gate.set()
-    left = settled(chatting, payer)
-    [line] = payer.get("/v1/usage").json()["data"]
-
-    assert CREDIT_MICROS - left == 5 * 2 + (2 + THOUGHTS) * 8
-    assert (1, 0) == (line["chats"], line["estimated_chats"])
 
 
 @pytest.mark.parametrize(
@@ -222,14 +195,11 @@ def test_who_leaves_before_the_answer_pays_for_it(
     assert before + 1 == len(upstream.seen.bodies)
 
 
-@pytest.mark.parametrize("protocol", ["HTTP/1.1", "HTTP/1.0"])
-def test_half_closing_saves_nothing(
-    chatting: Operator, payer: Caller, upstream: UpstreamServer, protocol: str
-) -> None:
+def test_half_closing_saves_nothing(chatting: Operator, payer: Caller, upstream: UpstreamServer) -> None:
     """Whoever closes its side has left, whatever it could still read."""
     content = json.dumps(body("[up:gate]", model=PRICED)).encode()
     head = (
-        f"POST /v1/chat/completions {protocol}\r\nHost: x\r\nAuthorization: Bearer {payer.key}\r\n"
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {payer.key}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
     )
     upstream.seen.gate.clear()
@@ -297,21 +267,3 @@ def test_the_catalog_shows_both_prices(payer: Caller) -> None:
         pricing[PRICED_VECTORS]["output_price"],
     )
     assert ("job", "0.000000") == (pricing["there/chat"]["unit"], pricing["there/chat"]["price"])
-
-
-def test_openais_own_package_pays(chatting: Operator, payer: Caller) -> None:
-    """Whole and streamed; it reads a refusal as its own error, which it does not repeat."""
-    import openai  # Not above: it takes a second, which every process that collects this file would spend.
-
-    url = str(payer.http.base_url).rstrip("/") + "/v1"
-    question: Any = [{"role": "user", "content": "Hold the note."}]
-    with openai.OpenAI(base_url=url, api_key=payer.key) as client:
-        answer = client.chat.completions.create(model=PRICED, messages=question)
-        streamed = list(client.chat.completions.create(model=PRICED, messages=question, stream=True))
-        poor = client.with_options(api_key=chatting.caller().key)
-        with pytest.raises(openai.PermissionDeniedError, match="CNY"):
-            poor.chat.completions.create(model=PRICED, messages=question)
-
-    assert answer.usage is not None and 7 == answer.usage.total_tokens
-    assert "length" == streamed[-1].choices[0].finish_reason
-    assert CREDIT_MICROS - 2 * CHARGE_MICROS == settled(chatting, payer)

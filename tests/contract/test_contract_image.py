@@ -53,7 +53,7 @@ def size_of(png: bytes) -> tuple[int, int]:
     return width, height
 
 
-@pytest.mark.parametrize(("width", "height"), [(256, 256), (2048, 256), (264, 1000)])
+@pytest.mark.parametrize(("width", "height"), [(2048, 256), (264, 1000)])
 def test_an_image_is_a_png_of_just_that_size(rich: Caller, width: int, height: int) -> None:
     """The file, its type and its metadata agree on width and height (R3, R43, R49, R139, R140, R145)."""
     artifact, content = made(rich, image(width=width, height=height))
@@ -75,9 +75,10 @@ def test_prompts_of_both_languages_are_taken(rich: Caller) -> None:
 
 
 @ON_ONE_DATABASE
-@pytest.mark.parametrize(
-    ("name", "values", "code"),
-    [
+def test_what_is_out_of_bounds_is_refused(rich: Caller) -> None:
+    """A prompt of 1 to 20,000 bytes, sides of 256 to 2,048 in steps of 8, steps of 1 to 100, guidance of 0 to
+    20, seeds of 0 to 2^63 - 1, and nothing else (R25, R92, R137, R139–R143, R147, R208)."""
+    wrong: list[tuple[str, list[Any], str]] = [
         ("prompt", ["", " \u3000\n"], "empty"),
         ("prompt", ["x" * 20_001, "字" * 6_667], "too_long"),
         *((name, [255, 2049, 260], "out_of_range") for name in ("width", "height")),
@@ -91,23 +92,20 @@ def test_prompts_of_both_languages_are_taken(rich: Caller) -> None:
             for name in ("width", "height", "num_inference_steps", "seed")
         ),
         *((name, [1], "unknown_name") for name in ("steps", "Width")),
-    ],
-    ids=str,
-)
-def test_what_is_out_of_bounds_is_refused(rich: Caller, name: str, values: list[Any], code: str) -> None:
-    """A prompt of 1 to 20,000 bytes, sides of 256 to 2,048 in steps of 8, steps of 1 to 100, guidance of 0 to
-    20, seeds of 0 to 2^63 - 1, and nothing else (R25, R92, R137, R139–R143, R147, R208)."""
-    expected = [(f"parameters.{name}", code)]
+    ]
 
-    assert [expected] * len(values) == [rich.refused(image(**{"prompt": "x", name: each})) for each in values]
+    for name, values, code in wrong:
+        for value in values:
+            found = rich.refused(image(**{"prompt": "x", name: value}))
+            assert [(f"parameters.{name}", code)] == found, value
 
 
 def test_bounds_are_inclusive_and_numbers_have_two_forms(rich: Caller) -> None:
     """Both ends of steps, guidance and seed are taken; `7` is a number as `7.0` is (R141, R142, R143)."""
     bodies = [
-        *(image(num_inference_steps=value, **SMALL) for value in (1, 100)),
-        *(image(guidance_scale=value, **SMALL) for value in (0, 0.0, 7, 20, 20.0)),
-        *(image(seed=value, **SMALL) for value in (0, MAX_SEED)),
+        image(num_inference_steps=1, guidance_scale=0, seed=0, **SMALL),
+        image(num_inference_steps=100, guidance_scale=20.0, seed=MAX_SEED, **SMALL),
+        image(guidance_scale=7, **SMALL),
     ]
     answers = [rich.post_job(body) for body in bodies]
 
@@ -187,7 +185,7 @@ def test_what_is_left_out_is_the_models_choice(operator: Operator, rich: Caller)
 
 
 @ON_ONE_DATABASE
-@pytest.mark.parametrize("wrong", ["cut", "other_size", "nan", "raise"])
+@pytest.mark.parametrize("wrong", ["cut", "other_size"])
 def test_what_is_no_png_of_that_size_fails_the_job(operator: Operator, wrong: str) -> None:
     """A broken or other image is never a result, and costs nothing (R33, R34, R145, R217)."""
     caller = operator.caller(credit="0.05")

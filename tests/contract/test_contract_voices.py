@@ -155,18 +155,6 @@ def test_an_own_voice_is_deleted(caller: Caller) -> None:
     assert voice_id not in [voice["voice_id"] for voice in listed(caller)]
 
 
-def test_voices_need_a_speech_model(caller: Caller, operator: Operator) -> None:
-    """No key: 401. No speech model in the key's sight: 403 (R177, R178).
-
-    test_contract_every_route.py has all routes of voices.
-    """
-    blind = operator.key(caller.account_id, models=["fake/segment-text"])
-
-    for path in ("/v1/voices", "/v1/voice-preference"):
-        assert (403, "model_not_allowed") == error_code(blind.get(path))
-        assert 401 == caller.http.get(path).status_code
-
-
 def test_voices_cost_nothing(operator: Operator) -> None:
     """Uploading, querying and saving move no money, also without any credit (R179, R185)."""
     caller = operator.caller()

@@ -1,7 +1,5 @@
 """POST /v1/jobs/{id}/cancel: queued, running, hanging and final jobs."""
 
-import pytest
-
 from servers.callers import HELD, METERED, Caller, Operator
 from servers.service import FINAL
 
@@ -31,16 +29,6 @@ def test_a_running_job_is_asked_to_end(caller: Caller) -> None:
     assert ("cancelled", 1, [], None) == tuple(
         ended[name] for name in ("state", "attempt", "artifacts", "error")
     )
-
-
-@pytest.mark.parametrize(("text", "state"), [("x", "succeeded"), ("[fake:raise] x", "failed")])
-def test_a_final_job_stays_as_it_is(caller: Caller, text: str, state: str) -> None:
-    """Cancelling what has ended answers 200 with the unchanged operation."""
-    operation = caller.wait(caller.submit(text))
-
-    assert state == operation["state"]
-    assert operation == caller.cancel(operation["id"])
-    assert not operation["cancel_requested"]
 
 
 def test_a_deaf_engine_is_killed(paid: Operator) -> None:

@@ -161,9 +161,9 @@ def test_the_model_must_be_a_chat_model_in_sight(operator: Operator, caller: Cal
     assert [True, False] == ["/v1/chat/completions" in answer.text for answer in (made, hidden)]
 
 
-def test_the_catalog_lists_chat_models(chatting: Operator) -> None:
+def test_the_catalog_lists_chat_models(paid: Operator) -> None:
     """A chat model's entry says its interface, that it is free, and what it takes beyond text."""
-    answer = chatting.caller().get("/v1/models")
+    answer = paid.caller().get("/v1/models")
     listed = {entry["id"]: entry for entry in answer.json()["data"]}
     beyond = {"tools", "tool_choice", "logprobs", "logit_bias", "image_url"}
 
@@ -256,14 +256,14 @@ def test_an_engine_that_fails_is_a_503(caller: Caller) -> None:
         assert "x" == said(caller, body("x"))["choices"][0]["message"]["content"]
 
 
-def test_chats_wait_in_a_bounded_queue(visitor: Caller, chatting: Operator, upstream: UpstreamServer) -> None:
+def test_chats_wait_in_a_bounded_queue(visitor: Caller, paid: Operator, upstream: UpstreamServer) -> None:
     """One runs, two wait, the fourth gets 429 with Retry-After (R212)."""
     statuses: list[int] = []
     is_refused = threading.Event()
     upstream.seen.gate.clear()
 
     def chat() -> None:
-        with httpx2.Client(base_url=chatting.service.url, timeout=120) as http:
+        with httpx2.Client(base_url=paid.service.url, timeout=120) as http:
             headers = {"Authorization": f"Bearer {visitor.key}"}
             value = body("[up:gate] x", model=NARROW)
             answer = http.post("/v1/chat/completions", headers=headers, json=value)
@@ -284,7 +284,7 @@ def test_chats_wait_in_a_bounded_queue(visitor: Caller, chatting: Operator, upst
 
 
 def test_who_goes_away_stops_the_generation(
-    caller: Caller, chatting: Operator, visitor: Caller, upstream: UpstreamServer
+    caller: Caller, paid: Operator, visitor: Caller, upstream: UpstreamServer
 ) -> None:
     """A client that leaves frees its place and closes the upstream's stream, which is still recorded: its
     tokens are estimated."""
@@ -295,7 +295,7 @@ def test_who_goes_away_stops_the_generation(
         assert next(line for line in answer.iter_lines() if '"content":"one"' in line)
 
     assert upstream.seen.gone.wait(HANG_S)
-    recorded = used(chatting, visitor, 1)[NARROW]
+    recorded = used(paid, visitor, 1)[NARROW]
     assert (1, 1) == (recorded.calls, recorded.estimated_calls)
     assert recorded.prompt_tokens and recorded.completion_tokens
     said(visitor, body("x", model=NARROW))
@@ -322,12 +322,12 @@ def test_usage_is_recorded_and_nothing_is_charged(operator: Operator) -> None:
     assert (before, 1) == (operator.money(caller), entries["n"])
 
 
-def test_the_key_of_an_upstream_is_never_shown(chatting: Operator, visitor: Caller) -> None:
+def test_the_key_of_an_upstream_is_never_shown(paid: Operator, visitor: Caller) -> None:
     """Neither answers nor logs contain it, nor the messages (P16)."""
     said(visitor, body("unmistakable words", model=THERE))
     post(visitor, body("[up:status=401]", model=THERE))
     listed = visitor.get("/v1/models").text
-    log = chatting.service.log_path.read_text()
+    log = paid.service.log_path.read_text()
 
     for secret in ("secret-of-the-upstream", "unmistakable words", PRIVATE):
         assert secret not in listed + log

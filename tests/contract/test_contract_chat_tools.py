@@ -79,7 +79,7 @@ def test_everything_that_an_upstream_takes_goes_there_unchanged(
     assert "Bearer secret-of-the-upstream" == upstream.seen.authorizations[-1]
 
 
-def test_deltas_of_tool_calls_are_sent_on_one_by_one(chatting: Operator, visitor: Caller) -> None:
+def test_deltas_of_tool_calls_are_sent_on_one_by_one(paid: Operator, visitor: Caller) -> None:
     """Each part of a call in a chunk of its own, in order and whole; the usage is recorded."""
     sent = events(visitor, body("[up:tools]", model=THERE, tools=TOOLS, stream=True))
 
@@ -91,7 +91,7 @@ def test_deltas_of_tool_calls_are_sent_on_one_by_one(chatting: Operator, visitor
         {},
     ] == deltas
     assert "tool_calls" == sent[-1]["choices"][0]["finish_reason"]
-    assert 5 == used(chatting, visitor, 1)[THERE].prompt_tokens
+    assert 5 == used(paid, visitor, 1)[THERE].prompt_tokens
 
 
 def test_calls_that_a_server_does_not_number_are_numbered(visitor: Caller) -> None:
@@ -130,7 +130,7 @@ def test_log_probabilities_come_only_where_they_are_asked_for(visitor: Caller) -
     ]
 
 
-def test_several_answers_keep_their_numbers(chatting: Operator, visitor: Caller) -> None:
+def test_several_answers_keep_their_numbers(paid: Operator, visitor: Caller) -> None:
     """`n` answers, whole and streamed, each with its end; the usage of all of them is one call's."""
     whole = said(visitor, body("Hello.", model=THERE, n=3))
     streamed = events(visitor, body("Hello.", model=THERE, n=2, stream=True))[:-1]
@@ -142,7 +142,7 @@ def test_several_answers_keep_their_numbers(chatting: Operator, visitor: Caller)
         own = [choice for choice in choices if choice["index"] == index]
         assert ["", "one", " two", None] == [choice["delta"].get("content") for choice in own]
         assert [None, None, None, "length"] == [choice["finish_reason"] for choice in own]
-    assert 2 == used(chatting, visitor, 2)[THERE].calls
+    assert 2 == used(paid, visitor, 2)[THERE].calls
 
 
 def test_openais_own_package_calls_tools(visitor: Caller) -> None:

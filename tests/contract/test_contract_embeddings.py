@@ -128,13 +128,13 @@ def test_an_upstreams_faults_are_ours_to_tell(
     assert before + 1 == len(upstream.seen.bodies)
 
 
-def test_embeddings_are_recorded_as_chats_are(chatting: Operator, visitor: Caller) -> None:
+def test_embeddings_are_recorded_as_chats_are(paid: Operator, visitor: Caller) -> None:
     """Calls and tokens as the upstream counts them, in the usage under a kind of their own; the catalog lists
     the model as what it is."""
     entry = next(one for one in visitor.get("/v1/models").json()["data"] if one["id"] == VECTORS)
     embed(visitor, "one")
     embed(visitor, ["one", "two"])
-    recorded = used(chatting, visitor, 2)
+    recorded = used(paid, visitor, 2)
     [line] = visitor.get("/v1/usage").json()["data"]
 
     assert ("embedding", "embeddings", True) == (entry["kind"], entry["interface"], entry["callable"])

@@ -49,12 +49,16 @@ def test_openais_own_package_draws(rich: Caller) -> None:
 
 
 def test_forms(rich: Caller) -> None:
-    """PNG, JPEG and WebP, inside the answer or as an address that holds the image itself."""
+    """PNG, JPEG and WebP, inside the answer or as an address that holds the image itself; the same as
+    renditions of the job's result."""
     found = {}
     for form in ("png", "jpeg", "webp"):
         answer = draw(rich, CAT | {"output_format": form, "response_format": "url"}, Idempotency_Key="forms")
         start, _, content = answer.json()["data"][0]["url"].partition(",")
         found[start] = picture(base64.b64decode(content))
+        artifact = rich.read(jobs_of(answer)[0])["artifacts"][0]
+        rendition = rich.get(f"/v1/artifacts/{artifact['id']}/rendition?form={form}")
+        assert base64.b64decode(content) == rendition.content
 
     assert {
         "data:image/png;base64": ("PNG", (256, 256)),

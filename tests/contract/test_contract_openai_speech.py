@@ -68,7 +68,9 @@ def test_fields_become_parameters(caller: Caller) -> None:
     }
     spoken = speak(caller, HELLO | sent)
     chinese = speak(caller, HELLO | {"input": " 你好。\n", "voice": "SONGTAO", "instructions": "None"})
-    kokoro = speak(caller, HELLO | {"lang_code": "e", "voice": "default"})
+    kokoro = speak(
+        caller, HELLO | {"model": "gpt-4o-mini-tts", "lang_code": "e", "voice": "default", "extra": {}}
+    )
 
     assert "backend" == spoken.headers["x-service-ignored"]
     assert {

@@ -69,8 +69,8 @@ def test_openais_own_package_transcribes(caller: Caller) -> None:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_usual_format_is_stored_as_a_flac_of_the_same_length(caller: Caller, name: str) -> None:
-    """What it is says its content: each is sent as if it were a WAV."""
-    answer = transcribe(caller, sound(name))
+    """What it is says its content: each is sent as if it were a WAV, with empty fields as programs do."""
+    answer = transcribe(caller, sound(name), language="", prompt="")
     body, stored = input_of(caller, answer)
     about = soundfile.info(io.BytesIO(stored))
 

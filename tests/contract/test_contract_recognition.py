@@ -4,7 +4,6 @@ import json
 import math
 import os
 import signal
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import psutil
 import pytest
 
 from servers.callers import ON_ONE_DATABASE, Caller, Operator
+from servers.processes import until
 from servers.recordings import (
     DUAL,
     ENGINES,
@@ -313,14 +313,13 @@ def test_a_long_recording_is_one_result_of_parts_whoever_dies(operator: Operator
 
 def _made(log: Path, job_id: str, *, at_least: int) -> list[tuple[str, int]]:
     """The parts that were recognised so far, as often as they were."""
-    until = time.monotonic() + 60
-    while True:
+
+    def made() -> list[tuple[str, int]]:
         lines = [json.loads(line) for line in log.read_text().splitlines() if '"chunk.recognised"' in line]
-        made = [(line["role"], line["number"]) for line in lines if line["job_id"] == job_id]
-        if len(made) >= at_least:
-            return made
-        assert time.monotonic() < until, made
-        time.sleep(0.02)
+        return [(line["role"], line["number"]) for line in lines if line["job_id"] == job_id]
+
+    until(lambda: len(made()) >= at_least, 60, "parts are recognised")
+    return made()
 
 
 def _kill_worker(service: Any) -> None:

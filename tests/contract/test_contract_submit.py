@@ -156,22 +156,3 @@ def test_everything_that_is_wrong_is_named_at_once(caller: Caller) -> None:
         ("parameters.top_k", "out_of_range"),
         ("parameters.voice_id", "unknown_voice"),
     ] == caller.refused(body)
-
-
-@ON_ONE_DATABASE
-def test_every_name_of_the_catalog_is_a_model(caller: Caller) -> None:
-    """Every name of the catalog's speech models, slashes and all, is taken as `model`; the name decides what
-    kind of job it is (R3, R4).
-    """
-    listed = caller.get("/v1/models").json()["data"]
-    kinds = {entry["id"]: entry["kind"] for entry in listed if entry["interface"] == "jobs"}
-    spoken = [name for name, kind in kinds.items() if kind == "speech"]
-    others = {
-        name: caller.post_job({"model": name, "parameters": {}}).json()["error"]["details"][0]["param"]
-        for name, kind in kinds.items()
-        if kind != "speech"
-    }
-    needs = {"recognition": "input_artifact_ids", "image": "parameters.prompt"}
-
-    assert ["succeeded"] * len(spoken) == [caller.wait(caller.submit(model=name))["state"] for name in spoken]
-    assert {name: needs[kind] for name, kind in kinds.items() if kind != "speech"} == others

@@ -11,46 +11,21 @@ import httpx2
 import pytest
 from standardwebhooks import Webhook
 
-from contract.conftest import _running
 from servers import processes
 from servers.callers import ON_ONE_DATABASE, Caller, Operator, error_code, faults
 from servers.chats import PRICED, body, said
-from servers.document import document
 from servers.receiver import Message, Receiver, plainly
-from servers.service import RunningService
-from servers.upstream import UpstreamServer
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
 ENDED = ["job.succeeded", "job.failed", "job.cancelled"]
-MODELS = """
-[models."fake/image"]
-price = "1"
-[models."there/priced"]
-upstream = "{url}"
-input_price = "2"
-output_price = "8"
-"""
 TEXT = "Nobody but its owner has read this."
 
 
-@pytest.fixture(scope="session")
-def informing(
-    service: RunningService,
-    request: pytest.FixtureRequest,
-    upstream: UpstreamServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Operator]:
-    """The operator of a service that sends to every server; an image and a chat cost something."""
-    folder = tmp_path_factory.mktemp("informing")
-    variables = {"TENUTO_WEBHOOKS": "any", "TENUTO_REQUESTS_PER_SECOND": "0", "TENUTO_LOW_BALANCE": "2"}
-    yield from _running(service, request, folder, MODELS.format(url=upstream.url), variables)
-
-
 @pytest.fixture
-def owner(informing: Operator) -> Caller:
+def owner(paid: Operator) -> Caller:
     """A new account with some credit."""
-    return informing.caller(credit="10")
+    return paid.caller(credit="10")
 
 
 @pytest.fixture
@@ -141,9 +116,9 @@ def test_a_webhook_is_sent_the_events_that_it_chose(owner: Caller, receiver: Rec
     )
 
 
-def test_a_low_balance_is_reported_once(informing: Operator, receiver: Receiver) -> None:
+def test_a_low_balance_is_reported_once(paid: Operator, receiver: Receiver) -> None:
     """When the balance falls below the operator's limit, not again while it stays there."""
-    owner = informing.caller(credit="3.5")
+    owner = paid.caller(credit="2.04")
     made(owner, receiver.url, ["balance.low", "job.succeeded"])
     for _ in range(3):
         image = {"model": "fake/image", "parameters": {"prompt": "A note."}}
@@ -156,18 +131,18 @@ def test_a_low_balance_is_reported_once(informing: Operator, receiver: Receiver)
     assert 4 == len(messages)
 
 
-def test_a_low_balance_is_reported_without_a_job(informing: Operator, receiver: Receiver) -> None:
+def test_a_low_balance_is_reported_without_a_job(paid: Operator, receiver: Receiver) -> None:
     """Chats have no events, nor has what the operator adds or takes back: the balance is looked at by itself,
     and falls again once it was above the limit."""
-    chatter = informing.caller(credit="2.00002")
-    name = informing.row("select name from account where id = :id", id=chatter.account_id)["name"]
+    chatter = paid.caller(credit="2.00002")
+    name = paid.row("select name from account where id = :id", id=chatter.account_id)["name"]
     webhook_id = made(chatter, receiver.url, ["balance.low"])["id"]
     said(chatter, body(model=PRICED))
     receiver.wait(1)
-    informing.service.command("admin", "accounts", "credit", name, "5")
+    paid.service.command("admin", "accounts", "credit", name, "5")
     low = "select is_low from webhook where id = :id"
-    processes.until(lambda: not informing.row(low, id=webhook_id)["is_low"], 60, "the credit is seen")
-    informing.service.command("admin", "accounts", "credit", name, "-6")
+    processes.until(lambda: not paid.row(low, id=webhook_id)["is_low"], 60, "the credit is seen")
+    paid.service.command("admin", "accounts", "credit", name, "-6")
     receiver.wait(2)
     messages = [json.loads(message.body) for message in receiver.messages]
 
@@ -294,12 +269,12 @@ def test_an_account_has_no_more_than_it_may(owner: Caller) -> None:
     assert [("url", "too_many_webhooks")] == faults(answer)
 
 
-def test_others_and_restricted_keys_see_what_is_theirs(informing: Operator, owner: Caller) -> None:
+def test_others_and_restricted_keys_see_what_is_theirs(paid: Operator, owner: Caller) -> None:
     """A foreign webhook is one that is not there; a restricted key makes and sees those of its models."""
     webhook = made(owner, "https://a.example/")
-    restricted = informing.key(owner.account_id, models=["fake/image"])
+    restricted = paid.key(owner.account_id, models=["fake/image"])
     own = made(restricted, "https://b.example/")
-    for caller in (informing.caller(), restricted):
+    for caller in (paid.caller(), restricted):
         for method, rest in (
             *(("GET", ""), ("DELETE", ""), ("POST", "/test"), ("POST", "/rotate"), ("GET", "/deliveries")),
         ):
@@ -308,12 +283,3 @@ def test_others_and_restricted_keys_see_what_is_theirs(informing: Operator, owne
 
     assert [own["id"]] == [one["id"] for one in restricted.get("/v1/webhooks").json()["data"]]
     assert 2 == len(owner.get("/v1/webhooks").json()["data"])
-
-
-@ON_ONE_DATABASE
-def test_a_service_without_webhooks_says_so(paid: Operator) -> None:
-    """They are off unless the operator allows them."""
-    caller = paid.caller()
-    assert (403, "forbidden") == error_code(caller.get("/v1/webhooks"))
-    assert "forbidden" in document()["components"]["schemas"]["ErrorCode"]["enum"]
-    assert (403, "forbidden") == error_code(post(caller, "/v1/webhooks", {}))

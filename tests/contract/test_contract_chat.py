@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from servers.callers import SPEECH, Caller, Operator, error_code, faults, job
+from servers.callers import Caller, Operator, error_code, faults
 from servers.chats import CHAT, NARROW, THERE, body, events, post, said, used
 from servers.openai_calls import package
 from servers.speed import HANG_S
@@ -145,20 +145,6 @@ def test_openais_own_package_works(caller: Caller) -> None:
         client.chat.completions.create(model=CHAT, messages=[], temperature=3)
     with pytest.raises(openai.AuthenticationError):
         client.with_options(api_key="wrong").models.list()
-
-
-def test_the_model_must_be_a_chat_model_in_sight(operator: Operator, caller: Caller) -> None:
-    """Unknown, or made for jobs: 400; outside the key's restriction: 403; a chat model makes no job."""
-    narrow = operator.key(caller.account_id, models=[SPEECH])
-
-    assert [("model", "unknown_model")] == faults(post(caller, body(model="none/such")))
-    assert [("model", "unknown_model")] == faults(post(caller, body(model=SPEECH)))
-    assert [("model", "required")] == faults(post(caller, {"messages": body()["messages"]}))
-    assert (403, "model_not_allowed") == error_code(post(narrow, body(temperature=9)))
-    made, hidden = (each.post_job(job(model=CHAT)) for each in (caller, narrow))
-    assert [[("model", "unknown_model")]] * 2 == [faults(answer) for answer in (made, hidden)]
-    # Who sees it is told where it is asked; who does not learns nothing of it.
-    assert [True, False] == ["/v1/chat/completions" in answer.text for answer in (made, hidden)]
 
 
 def test_the_catalog_lists_chat_models(paid: Operator) -> None:

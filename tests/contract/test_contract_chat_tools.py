@@ -42,7 +42,7 @@ def test_everything_that_an_upstream_takes_goes_there_unchanged(
 ) -> None:
     """Tools, pictures, a schema and the rest, word for word, under the upstream's own name of the model; a
     conversation that has called tools, as Open WebUI collects them from a stream (R192, R199)."""
-    messages = [
+    messages: list[Any] = [
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "name": "Ann", "content": [{"type": "text", "text": "Here?"}, PICTURE]},
         {"role": "assistant", "content": "", "tool_calls": CALLS},
@@ -51,7 +51,7 @@ def test_everything_that_an_upstream_takes_goes_there_unchanged(
         {"role": "assistant", "content": "", "refusal": "No."},
         {"role": "user", "content": "Go on."},
     ]
-    fields = {
+    fields: dict[str, Any] = {
         "tools": TOOLS,
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
         "parallel_tool_calls": False,
@@ -192,23 +192,26 @@ def test_no_address_reaches_an_upstream(visitor: Caller, upstream: UpstreamServe
     before = len(upstream.seen.bodies)
     address = "http://169.254.169.254/latest/meta-data/"
     schema = {"type": "json_schema", "name": "x", "schema": {"$ref": address}}
-    parts = [
+    parts: list[Any] = [
         {"type": "image_url", "image_url": {"url": address}},
         {"type": "input_audio", "input_audio": {"data": address}},
         {"type": "input_image", "image_url": address},
         {"type": "input_image", "image_url": {"url": address}},
         {"type": "input_file", "file_url": address},
     ]
-    asked = [("chat/completions", {"messages": [{"role": "user", "content": [part]}]}) for part in parts[:2]]
+    asked: list[tuple[str, Any]] = [
+        ("chat/completions", {"messages": [{"role": "user", "content": [part]}]}) for part in parts[:2]
+    ]
     asked += [("responses", {"input": [{"role": "user", "content": [part]}]}) for part in parts[2:]]
     asked += [
         ("responses", {"input": "x", "tools": [{"type": "mcp", "server_url": address}]}),
         ("responses", {"input": "x", "text": {"format": schema}}),
     ]
     answers = [openai_post(visitor, f"/v1/{path}", {"model": THERE} | value) for path, value in asked]
-    named = [faults(answer)[0][0] for answer in answers]
+    named = [[param for param, _ in faults(answer)] for answer in answers]
 
-    assert ["messages[0].content[0].image_url.url", "messages[0].content[0].type"] == named[:2]
-    assert all(param.startswith("input[0].content[0]") for param in named[2:5])
-    assert ["tools", "text.format.schema"] == named[5:]
+    assert ["messages[0].content[0].image_url.url"] == named[0]
+    assert "messages[0].content[0].type" in named[1]
+    assert all(params[0].startswith("input[0].content[0]") for params in named[2:5])
+    assert [["tools"], ["text.format.schema"]] == named[5:]
     assert before == len(upstream.seen.bodies)

@@ -58,15 +58,6 @@ def test_the_result_is_the_file_that_the_record_describes(caller: Caller, stream
         assert 24 * (50 * 60 + 2 * 100) == wav.getnframes()
 
 
-def test_head_has_the_headers_alone(caller: Caller, artifact: Any) -> None:
-    """HEAD answers what GET would, without the bytes."""
-    got, head = caller.get(path(artifact)), caller.request("HEAD", path(artifact))
-    same = ("content-type", "content-length", "etag", "accept-ranges")
-
-    assert (200, b"") == (head.status_code, head.content)
-    assert [got.headers[name] for name in same] == [head.headers[name] for name in same]
-
-
 def test_a_range_is_that_part_of_the_file(caller: Caller, long_artifact: Any) -> None:
     """One range is answered 206 with its place, also across blocks (R46)."""
     whole = caller.get(path(long_artifact)).content

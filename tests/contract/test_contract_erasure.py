@@ -45,7 +45,7 @@ def erased(operation: dict[str, Any]) -> dict[str, Any]:
 def test_erased_content_is_gone_and_says_so(operator: Operator, caller: Caller) -> None:
     """Result, request and segments answer 410; their bytes have left the disk, under any name, the text the
     database; a second time changes nothing (R46, R64)."""
-    job_id = caller.submit(SECRET, stream=True)
+    job_id = caller.submit(SECRET + " that is unlike any other", stream=True)
     before = caller.wait(job_id)
     artifact = before["artifacts"][0]
     segments = listed(caller, job_id)

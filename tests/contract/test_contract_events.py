@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 import httpx2
-import pytest
 
 from servers.callers import METERED, ON_ONE_DATABASE, Caller, Operator, error_code, faults
 from servers.speed import HANG_S, at_least
@@ -38,23 +37,6 @@ def test_events_tell_every_transition_in_order(caller: Caller) -> None:
     assert {"object", "sequence", "at", "type", "attempt_id", "detail"} == set(told[0])
     assert operation["created_at"] == told[0]["at"] <= told[1]["at"] <= told[2]["at"]
     assert [None, 1] == [told[0]["attempt_id"], len({event["attempt_id"] for event in told[1:]})]
-
-
-@pytest.mark.parametrize(
-    ("text", "types"),
-    [
-        ("[fake:garbage] x", ["queued", "running", "failed"]),
-        ("[fake:exit] x", ["queued", *["running", "host_lost"] * 2, "running", "failed"]),
-    ],
-)
-def test_events_tell_what_went_wrong(caller: Caller, text: str, types: list[str]) -> None:
-    """Each attempt that was lost has its line; why the job failed stands in the last one (R34)."""
-    job_id = caller.submit(text)
-    operation = caller.wait(job_id)
-    told = events(caller, job_id)
-
-    assert types == [event["type"] for event in told]
-    assert operation["error"]["code"] == told[-1]["detail"]
 
 
 @ON_ONE_DATABASE

@@ -80,11 +80,11 @@ def test_another_method_is_405(caller: Caller) -> None:
 
 
 def test_head_is_get_without_the_body(caller: Caller) -> None:
-    """HEAD answers for lists, jobs and models as GET does; probes want no key."""
+    """HEAD answers for lists, jobs, models and results as GET does; probes want no key."""
     job_id = caller.submit()
-    caller.wait(job_id)
+    artifact_id = caller.wait(job_id)["artifacts"][0]["id"]
 
-    for path in ("/v1/models", "/v1/jobs", f"/v1/jobs/{job_id}"):
+    for path in ("/v1/models", "/v1/jobs", f"/v1/jobs/{job_id}", f"/v1/artifacts/{artifact_id}/content"):
         got, head = caller.get(path), caller.request("HEAD", path)
         assert (200, b"", got.headers["content-length"]) == (
             head.status_code,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from servers.callers import ON_ONE_DATABASE, Caller, Operator, error_code, job
+from servers.callers import ON_ONE_DATABASE, Caller, Operator, error_code
 from servers.service import FINAL
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
@@ -111,22 +111,6 @@ def test_bounds_are_inclusive_and_numbers_have_two_forms(rich: Caller) -> None:
 
     assert {202} == {answer.status_code for answer in answers}
     assert {"succeeded"} == {rich.wait(answer.json()["id"])["state"] for answer in answers}
-
-
-def test_all_faults_are_named_at_once(rich: Caller) -> None:
-    """One answer tells everything that is wrong, beside the parameters too (R207, R208)."""
-    body = image("", width=255, seed=-1, steps=3) | {"input_artifact_ids": []}
-
-    assert [
-        ("input_artifact_ids", "not_allowed"),
-        ("parameters.prompt", "empty"),
-        ("parameters.seed", "out_of_range"),
-        ("parameters.steps", "unknown_name"),
-        ("parameters.width", "out_of_range"),
-    ] == rich.refused(body)
-    assert [("parameters.prompt", "required"), ("parameters.text", "unknown_name")] == rich.refused(
-        job("text", model=IMAGE)
-    )
 
 
 def test_the_same_seed_makes_the_same_image(rich: Caller) -> None:

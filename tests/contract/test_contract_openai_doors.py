@@ -109,7 +109,7 @@ def test_the_same_request_twice_is_other_jobs_unless_it_is_declared_a_retry(
             "POST",
             f"/v1/{path}",
             headers={"Authorization": f"Bearer {caller.key}"},
-            json=HELLO | {"input": "Hold."} if door is speech else CAT | {"n": 2},
+            json=HELLO | {"input": "Hold."} if door is speech else CAT | {"n": 2, "prompt": "A."},
             extensions={"timeout": {"read": 0.5}},
         )
         with pytest.raises(httpx2.ReadTimeout):
@@ -147,7 +147,7 @@ def test_images_are_accepted_all_or_none(operator: Operator) -> None:
     """The hold of the third is refused: there is none of the others either, and the key stays free."""
     caller = operator.caller(credit="0.12")
     refused = draw(caller, CAT | {"n": 3}, Idempotency_Key="one")
-    fewer = draw(caller, CAT | {"n": 2}, Idempotency_Key="one")
+    fewer = draw(caller, CAT | {"n": 2, "prompt": "A."}, Idempotency_Key="one")
 
     assert (403, "insufficient_balance") == error_code(refused)
     assert "0.100000 CNY" == fewer.headers["x-service-charged"]

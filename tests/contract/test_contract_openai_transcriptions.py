@@ -187,9 +187,9 @@ def test_broken_forms_are_refused_by_name(caller: Caller, case: str) -> None:
     assert [] == caller.newest()
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
+def test_files_that_are_not_read_say_what_is(caller: Caller) -> None:
+    """400 with what they are, if that can be told, and the formats that work."""
+    contents = [
         (b"<html>not found</html>", "does not begin like a sound file; WAV, MP3, FLAC"),
         (
             b"\x1aE\xdf\xa3" + bytes(5_000),
@@ -197,14 +197,12 @@ def test_broken_forms_are_refused_by_name(caller: Caller, case: str) -> None:
         ),
         (bytes(4) + b"ftypM4A " + bytes(5_000), "set `ffmpeg` in the settings; WAV, MP3, FLAC"),
         (b"RIFF" + bytes(5_000), "it is damaged"),
-    ],
-)
-def test_files_that_are_not_read_say_what_is(caller: Caller, content: bytes, why: str) -> None:
-    """400 with what they are, if that can be told, and the formats that work."""
-    answer = transcribe(caller, content)
+    ]
 
-    assert [("file", "invalid_recording")] == faults(answer)
-    assert why in answer.json()["error"]["message"]
+    for content, why in contents:
+        answer = transcribe(caller, content)
+        assert [("file", "invalid_recording")] == faults(answer)
+        assert why in answer.json()["error"]["message"]
     assert [] == caller.newest()
 
 

@@ -133,7 +133,7 @@ def test_the_parameters_of_speech_reach_the_engine(real: Caller) -> None:
 
 def test_a_prompt_becomes_a_real_png(real: Caller) -> None:
     """The model's own size, the seed that was drawn, what was drawn, and the price (R138, R144–R146)."""
-    value = {"model": "tenuto/pictograms", "parameters": {"prompt": "两只猫"}}
+    value: Any = {"model": "tenuto/pictograms", "parameters": {"prompt": "两只猫"}}
     operation, content = made(real, value)
     [artifact] = operation["artifacts"]
     value["parameters"]["seed"] = artifact["metadata"]["seed"]

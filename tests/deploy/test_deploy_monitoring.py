@@ -83,7 +83,7 @@ def test_the_health_check_asks_whoever_listens(watched: RunningService) -> None:
     """The API of a container that has one, else its worker; without either it fails and says so."""
     worker = {"TENUTO_METRICS_PORT": str(free_port())}
     nobody = worker | {"TENUTO_WORKER_METRICS_PORT": str(free_port())}
-    api, behind, gone = (health(watched.variables | other) for other in ({}, worker, nobody))
+    api, behind, gone = (health({**watched.variables, **other}) for other in ({}, worker, nobody))
 
     assert [(0, "200")] * 2 == [(done.returncode, done.stdout.split(" ")[0]) for done in (api, behind)]
     assert (1, "neither an API nor a worker listens here\n") == (gone.returncode, gone.stdout)

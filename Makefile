@@ -122,7 +122,7 @@ test-alone: $(TEST)  ## the service's own tests in an environment without any en
 
 mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a test notice each of them?
 	@$(BIN)/python -m tests.mutants
-	@$(BIN)/python -m tests.contract
+	@$(BIN)/python -m lab.lies
 
 limits: $(TESTED)  ## tests of seconds, processor time, memory and percentiles, on a machine with nothing else to do
 	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py)

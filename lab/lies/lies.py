@@ -1,6 +1,6 @@
 """The lies: for each row of the contract a false answer that a test of that row has to notice.
 
-`python -m tests.contract` tells them one by one and writes down which test noticed; docs/contract.md calls a
+`python -m lab.lies` tells them one by one and writes down which test noticed; docs/contract.md calls a
 row proved only then. What no answer over HTTP can falsify (what is on disk, what was sent to an engine, what
 a document says) is tested and not called proved.
 """
@@ -10,11 +10,8 @@ import json
 from typing import Any
 
 import httpx2
-
-from servers.lying import (
+from lab.lies.false_answers import (
     ACCEPTED,
-    Falsify,
-    Lie,
     accepting,
     answer,
     each,
@@ -27,6 +24,8 @@ from servers.lying import (
     with_status,
     without,
 )
+
+from servers.lying import Falsify, Lie
 
 JOBS = "/v1/jobs"
 JOB = "/v1/jobs/[^/]+"

@@ -1,36 +1,32 @@
-"""Runs the tests of each row against the lies of `lies.py`: `python -m tests.contract [NAME …]`.
+"""Runs the tests of each row against the lies of `lies.py`: `python -m lab.lies [LIE or ROW …]`.
 
 A test that names a row has to fail when the service breaks that row. Which one did, and by which lie, is
-written into proved.toml, from which docs/contract.md says what is proved. All tests share the services that
+written into proved.toml, from which docs/contract.md says what is proved; a run of some lies keeps what else
+stands there. All tests share the services that
 one run of pytest starts, on SQLite; each test first passes without a lie, or its failure would mean nothing.
 Exit code 1 when a lie is noticed by nobody.
 """
 
 import sys
 import time
+import tomllib
 from collections.abc import Iterable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
+from lab.lies.lies import LIES
+from lab.shared import ROOT
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-sys.path[:0] = [str(HERE.parent), str(ROOT / "scripts")]
+from servers import callers, lying
+from servers.lying import Lie
 
-import contract_table  # type: ignore[import-not-found]  # noqa: E402 (a script beside src and tests)
+sys.path.insert(0, str(ROOT / "scripts"))
+import contract_table  # type: ignore[import-not-found]
 
-from contract.lies import LIES  # noqa: E402
-from servers import callers, lying  # noqa: E402
-from servers.lying import Lie  # noqa: E402
-
-PROVED = HERE / "proved.toml"
-WITH_REAL_ENGINES = {
-    f"test_contract_{name}.py" for name in ("real_image", "real_recognition", "spoken", "chat_embedded")
-}
-"""These take minutes, and break no row that others do not."""
+CONTRACT = ROOT / "tests" / "contract"
+PROVED = CONTRACT / "proved.toml"
 LYING_WAIT_S = 5.0
 """How long a test waits for a job that a lie keeps from finishing."""
 
@@ -49,7 +45,8 @@ class Trial:
         tests = contract_table.proofs()
         items: dict[str, list[pytest.Item]] = {}
         for item in session.items:
-            if "postgresql" not in item.nodeid and item.path.name not in WITH_REAL_ENGINES:
+            # Real engines take minutes, and break no row that others do not.
+            if "postgresql" not in item.nodeid and item.get_closest_marker("real_engine") is None:
                 items.setdefault(f"{item.path.name}::{item.name.partition('[')[0]}", []).append(item)
         for lie in self.lies:
             began = time.monotonic()
@@ -92,23 +89,29 @@ class Trial:
 
 
 def main(names: list[str]) -> int:
-    """Run the trial, write proved.toml if it was complete, and list the lies that no test noticed."""
+    """Run the trial, write proved.toml, and list the lies that no test noticed."""
     lying.is_on = True
-    trial = Trial(lie for lie in LIES.values() if not names or lie.name in names)
+    trial = Trial(lie for lie in LIES.values() if not names or {lie.name, *lie.rows.split()} & {*names})
     plugins = ("no:terminal", "no:cacheprovider", "pytest_timeout", "_hypothesis_pytestplugin")
-    arguments = [str(HERE), "-o", "addopts=", "--disable-plugin-autoload", "--timeout=100"]
+    arguments = [str(CONTRACT), "-o", "addopts=", "--disable-plugin-autoload", "--timeout=100"]
     pytest.main([*arguments, *(word for name in plugins for word in ("-p", name))], plugins=[trial])
     for row, name in trial.unnoticed:
         if row not in trial.proofs:
             print(f"UNNOTICED: {row}: {name}")
     print(f"{len(trial.proofs)} rows proved by {len(trial.lies)} lies")
-    if not names:
-        lines = [
-            f'{row} = {{ lie = "{lie}", noticed_by = "{test}" }}\n'
-            for row, (lie, test) in sorted(trial.proofs.items(), key=lambda proof: int(proof[0][1:]))
-        ]
-        PROVED.write_text("# Written by `python -m tests.contract`.\n" + "".join(lines), "utf-8")
+    _write(trial.proofs, kept=bool(names))
     return 1 if any(row not in trial.proofs for row, _ in trial.unnoticed) else 0
+
+
+def _write(proofs: dict[str, tuple[str, str]], *, kept: bool) -> None:
+    """What was proved, beside what was proved before if that is kept."""
+    before = tomllib.loads(PROVED.read_text("utf-8")) if kept else {}
+    proved = {row: (proof["lie"], proof["noticed_by"]) for row, proof in before.items()} | proofs
+    lines = [
+        f'{row} = {{ lie = "{lie}", noticed_by = "{test}" }}\n'
+        for row, (lie, test) in sorted(proved.items(), key=lambda proof: int(proof[0][1:]))
+    ]
+    PROVED.write_text("# Written by `python -m lab.lies`.\n" + "".join(lines), "utf-8")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
 """`tenuto admin accounts` and `keys`: what they print, and what it means for the next request."""
 
+import json
+import re
+
+import httpx2
 import pytest
 
 from cli.conftest import Operator, rows
@@ -30,39 +34,47 @@ def test_accounts_are_made_listed_and_credited(operator: Operator) -> None:
 
 
 def test_a_new_account_begins_with_what_the_settings_say(operator: Operator) -> None:
-    """20 CNY, or another amount; nothing, and no word of money, where prices are free."""
+    """20 CNY, or another amount, also of one that is invited; no word of money where prices are free."""
     usual = operator("admin", "accounts", "create", "usual")
-    less = operator("admin", "accounts", "create", "less", initial_credit="2.5")
     free = operator("admin", "accounts", "create", "free", prices="free")
+    for name in ("usual", "invited"):
+        operator("admin", "accounts", "invite", name, initial_credit="2.5")
     listed = operator.json("admin", "accounts", "list")
     table = operator("admin", "accounts", "list", prices="free").stdout
     credited = operator("admin", "accounts", "credit", "free", "1", prices="free").stdout
 
-    assert usual.stdout.endswith("  usual  20.000000 CNY\n") and less.stdout.endswith(
-        "  less  2.500000 CNY\n"
-    )
-    assert free.stdout.endswith("  free\n")
+    assert usual.stdout.endswith("  usual  20.000000 CNY\n") and free.stdout.endswith("  free\n")
     assert ["id", "name", "state", "created"] == table.splitlines()[0].split("\t") and "0.000000" not in table
     assert "free: nothing costs anything on this service\n" == credited
-    assert ["20.000000", "2.500000", "0.000000"] == [line["available"] for line in listed]
+    assert ["20.000000", "0.000000", "2.500000"] == [line["available"] for line in listed]
 
 
-def test_an_account_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
+def test_a_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
+    """One line says why, with what there is; neither an account nor a key is made, no money moves."""
     operator("admin", "accounts", "create", "me", "--credit", "0")
+    operator("admin", "accounts", "suspend", "me")
+    before = operator.json("admin", "accounts", "list"), operator.json("admin", "keys", "list")
     cases = {
-        ("create", "me"): "there is an account named 'me' already",
-        ("create", " me"): "1 to 80 printable characters",
-        ("create", "you", "--credit", "-1"): "less than that available",
-        ("credit", "nobody", "1"): "there is no account 'nobody'; `tenuto admin accounts list`",
-        ("credit", "me", "1e3"): "is not an amount in CNY",
-        ("credit", "me", "-0.01"): "less than that available",
+        "accounts create me": "there is an account named 'me' already",
+        "accounts create you --credit -1": "less than that available",
+        "accounts credit nobody 1": "there is no account 'nobody'; `tenuto admin accounts list`",
+        "accounts credit me 1e3": "is not an amount in CNY",
+        "accounts credit me -0.01": "less than that available",
+        "accounts suspend nobody": "there is no account 'nobody'",
+        "accounts invite me": "suspended",
+        "keys create --account nobody": "there is no account 'nobody'",
+        "keys create --account me --models fake/speech,no": "there is no model no; there are",
+        "keys create --account me --expires tomorrow": "is not a length of time",
+        "keys rotate key_nope": "there is no key 'key_nope' that could be rotated",
+        "keys revoke key_nope": "there is no key 'key_nope'; `tenuto admin keys list`",
     }
-    done = {arguments: operator("admin", "accounts", *arguments) for arguments in cases}
-    left = operator.json("admin", "accounts", "list")
+    done = {line: operator("admin", *line.split(), engines="fake") for line in cases}
+    closed = operator("admin", "accounts", "invite", "new", registration="closed")
 
-    assert not [arguments for arguments, said in cases.items() if said not in told(done[arguments])]
-    assert {1} == {each.returncode for each in done.values()}
-    assert [("me", "0.000000")] == [(line["name"], line["available"]) for line in left]
+    assert not [line for line, said in cases.items() if said not in told(done[line])]
+    assert "does not accept new people" in told(closed)
+    assert {1} == {each.returncode for each in (*done.values(), closed)}
+    assert before == (operator.json("admin", "accounts", "list"), operator.json("admin", "keys", "list"))
 
 
 def test_a_key_is_shown_once_and_stdout_holds_nothing_else(operator: Operator) -> None:
@@ -81,23 +93,6 @@ def test_a_key_is_shown_once_and_stdout_holds_nothing_else(operator: Operator) -
     )
     assert listed["expires"] > "2026"
     assert ["all"] == [line["models"] for line in rows(table)]
-
-
-def test_a_key_command_that_cannot_be_done_makes_no_key(operator: Operator) -> None:
-    operator("admin", "accounts", "create", "me")
-    cases = {
-        ("create", "--account", "nobody"): "there is no account 'nobody'",
-        ("create", "--account", "me", "--name", ""): "1 to 80 printable characters",
-        ("create", "--account", "me", "--models", "fake/speech,no"): "there is no model no; there are",
-        ("create", "--account", "me", "--expires", "tomorrow"): "is not a length of time",
-        ("rotate", "key_nope"): "there is no key 'key_nope' that could be rotated",
-        ("revoke", "key_nope"): "there is no key 'key_nope'; `tenuto admin keys list`",
-    }
-    done = {arguments: operator("admin", "keys", *arguments) for arguments in cases}
-
-    assert not [arguments for arguments, said in cases.items() if said not in told(done[arguments])]
-    assert {1} == {each.returncode for each in done.values()}
-    assert [] == operator.json("admin", "keys", "list")
 
 
 def test_revoking_rotating_and_expiring_hold_from_the_next_request_on(paid_service: RunningService) -> None:
@@ -140,3 +135,37 @@ def test_a_damaged_restriction_is_listed_as_one(operator: Operator, database_url
 
     assert ["fake/speech", "damaged"] == [line["models"] for line in rows(table)]
     assert [(["fake/speech"], False), ([], True)] == [(line["models"], line["damaged"]) for line in listed]
+
+
+def test_an_invitation_leads_into_the_studio(paid_service: RunningService) -> None:
+    """The link is where the service listens; its token sets a password, suspend and resume hold at once."""
+    name = f"guest of {paid_service.port} & more"
+    done = paid_service.command("admin", "accounts", "invite", name)
+    again = json.loads(paid_service.command("admin", "accounts", "invite", name, "--json").stdout)
+    url, _, token = again["link"].partition("/invite#")
+    old = done.stdout.strip().partition("#")[2]
+    with httpx2.Client(base_url=url, headers={"Origin": url}, timeout=120) as browser:
+        asked = {"token": old, "password": "a long enough password"}
+        ended = browser.post("/web/invitations/accept", json=asked).status_code
+        entered = browser.post("/web/invitations/accept", json=asked | {"token": token})
+        paid_service.command("admin", "accounts", "suspend", name)
+        out = browser.get("/web/keys").status_code
+        paid_service.command("admin", "accounts", "unsuspend", name)
+        login = browser.post("/web/login", json={"name": name, "password": "a long enough password"})
+
+    assert paid_service.url == url
+    assert done.stdout.startswith(f"{url}/invite#")
+    assert (400, 201, 401, 200) == (ended, entered.status_code, out, login.status_code)
+    assert (again["id"], name) == (entered.json()["account"]["id"], login.json()["account"]["name"])
+
+
+def test_links_stand_on_the_public_address(operator: Operator) -> None:
+    """Where nothing runs, the setting tells; an account that has keys alone is invited as it is."""
+    operator("admin", "accounts", "create", "me")
+    here = operator("admin", "accounts", "invite", "me", port="9000", host="0.0.0.0")
+    public = operator("admin", "accounts", "invite", "me", public_url="https://tenuto.example.com")
+
+    assert re.fullmatch(r"http://localhost:9000/invite#[\w-]{43}\n", here.stdout)
+    assert public.stdout.startswith("https://tenuto.example.com/invite#")
+    assert "once, within 7 days" in public.stderr
+    assert ["me"] == [line["name"] for line in rows(operator("admin", "accounts", "list"))]

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 from cli.conftest import Operator
@@ -18,49 +19,24 @@ MIGRATIONS = Path(__file__).parents[2] / "packages" / "tenuto" / "src" / "tenuto
 def test_migrate_brings_an_empty_database_up_to_date_and_says_so(
     operator: Operator, empty_database_url: str
 ) -> None:
-    """Checked before and after; a second run changes nothing (P21)."""
+    """A check before names what is missing and applies nothing; a second run changes nothing (P21)."""
     operator.settings.update(database=empty_database_url, engines="fake")
+    names = [path.stem for path in sorted(MIGRATIONS.glob("*.sql"))]
+    before = operator("admin", "migrate", "--check")
+    with closing(open_database(empty_database_url)) as database:
+        tables = database.read(lambda tx: schema.tables(tx, database.dialect))
     made = operator("admin", "migrate")
     again, checked = operator("admin", "migrate"), operator("admin", "migrate", "--check")
-    names = [path.stem for path in sorted(MIGRATIONS.glob("*.sql"))]
 
+    assert (1, names, []) == (before.returncode, before.stdout.split(), tables)
     assert (0, 0, 0) == (made.returncode, again.returncode, checked.returncode)
     assert f"the database is up to date: {len(names)} migrations, the newest is {names[-1]}\n" == made.stdout
-    assert made.stdout == again.stdout
-    assert "" == checked.stdout
-
-
-def test_a_check_names_what_is_missing_and_applies_nothing(
-    operator: Operator, empty_database_url: str
-) -> None:
-    """It fails, so that a script can tell (P21)."""
-    operator.settings.update(database=empty_database_url, engines="fake")
-    database = open_database(empty_database_url)
-    checked = operator("admin", "migrate", "--check")
-    tables = database.read(lambda tx: schema.tables(tx, database.dialect))
-    database.close()
-
-    assert (1, [path.stem for path in sorted(MIGRATIONS.glob("*.sql"))]) == (
-        checked.returncode,
-        checked.stdout.split(),
-    )
-    assert [] == tables
-
-
-def test_a_command_that_may_not_migrate_refuses_an_old_database(
-    operator: Operator, empty_database_url: str
-) -> None:
-    """With `migrations = "wait"` a command does not wait, and says what to do."""
-    open_database(empty_database_url).close()
-    operator.settings.update(database=empty_database_url, engines="fake", migrations="wait")
-    refused = operator("admin", "accounts", "list")
-
-    assert 1 == refused.returncode
-    assert told(refused).endswith("run: tenuto admin migrate")
+    assert made.stdout == again.stdout and "" == checked.stdout
 
 
 def test_processes_wait_until_somebody_has_migrated(operator: Operator, empty_database_url: str) -> None:
-    """The API answers only then; what waits ends when it is told to (P19, P21)."""
+    """The API answers only then, a command says what to do; what waits ends when it is told to (P19, P21)."""
+    open_database(empty_database_url).close()
     operator.settings.update(database=empty_database_url, engines="fake", migrations="wait")
     log = (operator.folder.parent / "log").open("w")
     api, worker = (
@@ -74,6 +50,7 @@ def test_processes_wait_until_somebody_has_migrated(operator: Operator, empty_da
         for command in (("api", "--port", "0"), ("worker",))
     )
     try:
+        refused = operator("admin", "accounts", "list")
         until(lambda: Path(log.name).read_text().count("database.awaited") == 2, HANG_S, "both wait")
         worker.send_signal(signal.SIGTERM)
         stopped = worker.wait(20)
@@ -87,5 +64,20 @@ def test_processes_wait_until_somebody_has_migrated(operator: Operator, empty_da
             process.wait()
         log.close()
 
-    assert (0, True) == (stopped, waited)
+    assert (0, True, 1) == (stopped, waited, refused.returncode)
+    assert told(refused).endswith("run: tenuto admin migrate")
     assert "Tenuto answers at http://" in first
+
+
+def test_a_breaking_change_of_a_later_version_is_told_in_one_line(
+    operator: Operator, database_url: str
+) -> None:
+    """Nothing is done, the line says what to do, the exit code is 1 (P21)."""
+    operator.settings.update(database=database_url, engines="fake")
+    later = "insert into migration (name, sha256, applied_at) values ('9998_breaking_drop', 'x', 0)"
+    with closing(open_database(database_url)) as database:
+        database.write(lambda tx: tx.run(later))
+    refused = [operator("admin", "accounts", "list"), operator("serve", "--port", "0")]
+
+    says = "The database is newer than this program: it has '9998_breaking_drop'. Install a newer version."
+    assert [(1, says)] * 2 == [(each.returncode, told(each)) for each in refused]

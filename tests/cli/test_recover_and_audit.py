@@ -1,14 +1,18 @@
-"""`tenuto admin recover`, beside a service that runs: unknown outcomes, and money."""
+"""`tenuto admin recover` and `audit`, beside a service that runs: unknown outcomes, money, and damage."""
 
+import json
+import re
 import wave
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cli.conftest import rows
+from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.service import RunningService
+from tenuto.db.database import Database
+from tenuto.db.database_opening import open_database
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -36,12 +40,8 @@ def test_jobs_that_wait_are_listed_and_shown_with_their_evidence(
     listed = {line["job"]: line for line in rows(paid_service.command("admin", "recover", "list"))}
     evidence = paid_service.command_json("admin", "evidence", job_id)
     text = paid_service.command("admin", "evidence", job_id).stdout
-    [in_json] = [
-        each for each in paid_service.command_json("admin", "recover", "list") if each["job"] == job_id
-    ]
 
     assert (METERED, "1", "0.050000") == tuple(listed[job_id][name] for name in ("model", "attempts", "held"))
-    assert (job_id, METERED) == (in_json["job"], in_json["model"])
     assert (
         f"  tenuto admin recover complete {job_id} --file FILE\n    0.050000 are charged, 0.000000 released"
         in text
@@ -94,19 +94,16 @@ def test_requeueing_runs_it_again(paid_service: RunningService, stuck: Callable[
     assert ("0.950000", "0.050000") == balance(paid_service, "requeued")
 
 
-@pytest.mark.parametrize(("options", "state"), [((), "failed"), (("--cancelled",), "cancelled")])
-def test_voiding_releases_the_hold(
-    paid_service: RunningService, stuck: Callable[[str], str], options: tuple[str, ...], state: str
-) -> None:
-    """The job ends failed or cancelled and nothing is charged; a second word finds nothing that waits."""
-    job_id = stuck(f"voided {state}")
-    done = paid_service.command("admin", "recover", "void", job_id, *options)
+def test_voiding_releases_the_hold(paid_service: RunningService, stuck: Callable[[str], str]) -> None:
+    """The job ends cancelled and nothing is charged; a second word finds nothing that waits."""
+    job_id = stuck("voided")
+    done = paid_service.command("admin", "recover", "void", job_id, "--cancelled")
     again = paid_service.command("admin", "recover", "void", job_id, check=False)
 
-    assert f"{job_id} is {state}, its hold released\n" == done.stdout
-    assert state == paid_service.wait(job_id)["state"]
-    assert ("1.000000", "0.000000") == balance(paid_service, f"voided {state}")
-    assert f"is {state} and does not wait for recovery; `tenuto admin recover list` shows" in told(again)
+    assert f"{job_id} is cancelled, its hold released\n" == done.stdout
+    assert "cancelled" == paid_service.wait(job_id)["state"]
+    assert ("1.000000", "0.000000") == balance(paid_service, "voided")
+    assert "is cancelled and does not wait for recovery; `tenuto admin recover list` shows" in told(again)
     assert 1 == again.returncode
 
 
@@ -121,3 +118,61 @@ def write_wav(path: Path) -> None:
     with wave.open(str(path), "wb") as wav:
         wav.setparams((1, 2, 24_000, 0, "NONE", ""))
         wav.writeframes(bytes(2 * 2400))
+
+
+def test_the_audit_names_what_disagrees_and_fails(
+    operator: Operator, dialect: str, database_url: str
+) -> None:
+    """A balance that no entry explains: the account is named, the exit code is 1; doctor points here. Where
+    nothing is, nothing is made."""
+    missing = operator("admin", "audit")
+    assert f"there is no Tenuto data in {operator.folder}; name its folder with --data" in told(missing)
+    assert not operator.folder.exists()
+    operator.settings.update(database=database_url, engines="fake")
+    account = operator.json("admin", "accounts", "create", "me", "--credit", "1")
+    database: Database = open_database(database_url)
+    database.write(lambda tx: tx.run("update account set available_micros = available_micros + 1"))
+    database.close()
+    done = operator("admin", "audit")
+    plain = operator("admin", "audit", "--json")
+    looked = operator("admin", "doctor")
+    [line] = done.stdout.splitlines()
+
+    assert (1, 1, 1) == (done.returncode, plain.returncode, looked.returncode)
+    assert line.startswith(
+        f"{account['id']}: the account's balances are not the sums of its entries"
+        " (available_micros=1000001 entries_available=1000000 held_micros=0 entries_held=0) → "
+    )
+    assert "1 findings in 1 accounts, 0 jobs, 1 entries" in done.stderr
+    assert [("account_balance", account["id"])] == [
+        (found["check"], found["subject"]) for found in json.loads(plain.stdout)["findings"]
+    ]
+    assert "FAIL  ledger: 1 discrepancies → tenuto admin audit" in looked.stdout.splitlines()
+
+
+def test_the_deep_audit_finds_the_file_that_was_changed(paid_service: RunningService) -> None:
+    """Beside the service: sound at first, then one bit of a result is another (P5, P6)."""
+    paid_service.key = paid_service.make_key("deep", credit="1")
+    job_id = paid_service.submit("Word.")
+    paid_service.wait(job_id)
+    sound = paid_service.command_json("admin", "audit", "--deep")
+    file = max((paid_service.folder / "blobs").glob("*/blob_*"), key=lambda file: file.stat().st_mtime_ns)
+    content = file.read_bytes()
+    file.chmod(0o600)
+    file.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    damaged = paid_service.command("admin", "audit", "--deep", check=False)
+    plain = json.loads(paid_service.command("admin", "audit", "--deep", "--json", check=False).stdout)
+    shallow = paid_service.command("admin", "audit")
+    file.write_bytes(content)
+
+    assert (True, []) == (sound["clean"], sound["findings"])
+    assert sound["hashed"]["blobs"] > 0
+    assert damaged.stdout.startswith(f"{file.name}: the bytes are not those that were written")
+    assert job_id in damaged.stdout
+    assert 1 == damaged.returncode
+    assert [("blob_damaged", file.name)] == [(one["check"], one["subject"]) for one in plain["findings"]]
+    assert 0 == shallow.returncode
+    assert re.fullmatch(
+        r"every balance, hold, charge and slot agrees with the ledger: \d+ accounts, \d+ jobs, \d+ entries\n",
+        shallow.stdout,
+    )

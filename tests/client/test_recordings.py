@@ -9,14 +9,15 @@ import numpy
 import pytest
 import soundfile
 
+from client.conftest import sound
 from servers.ffmpegs import ffmpeg
 from tenuto_client import AudioError
-from tenuto_client.audio import RATE, as_flac, convert, convert_to_wav
+from tenuto_client.audio import RATE, as_flac, convert, convert_to_wav, split
 
 MP3 = ["-c:a", "libmp3lame", "-q:a", "4", "-write_xing", "0", "-f", "mp3"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def wav() -> bytes:
     """Six seconds: silence, then noise, so that an MP3's first frame tells nothing of its length."""
     noise = numpy.random.default_rng(1).standard_normal(5 * 44_100) * 0.1
@@ -31,6 +32,34 @@ def made(wav: bytes, target: Path, *way: str) -> bytes:
     return target.read_bytes()
 
 
+@pytest.fixture
+def with_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on the PATH."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "ffmpeg").symlink_to(ffmpeg())
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+
+def test_any_audio_becomes_16_khz_mono_flac(tmp_path: Path) -> None:
+    """16 kHz FLAC stays unchanged, what soundfile reads is converted, anything else is an error."""
+    wav = tmp_path / "a.wav"
+    wav.write_bytes(sound(seconds=2))
+    with as_flac(wav) as flac:
+        assert isinstance(flac, Path)
+        info = soundfile.info(flac)
+        content = flac.read_bytes()
+        with as_flac(content) as same:
+            assert same is content
+    (tmp_path / "b.wav").write_bytes(b"RIFF no sound")
+    for bad in ("b.wav", "missing.wav"):
+        with pytest.raises(AudioError), as_flac(tmp_path / bad):
+            pass
+
+    kind = (info.format, info.samplerate, info.channels, info.subtype)
+    assert ("FLAC", RATE, 1, "PCM_16", 32_000) == (*kind, info.frames)
+    assert not flac.exists()
+
+
 def test_all_of_an_mp3_and_of_joined_files_is_converted(wav: bytes, tmp_path: Path) -> None:
     """Variable bit rate without a length, two in one file; a chained Ogg."""
     mp3 = made(wav, tmp_path / "a.mp3", *MP3)
@@ -40,7 +69,7 @@ def test_all_of_an_mp3_and_of_joined_files_is_converted(wav: bytes, tmp_path: Pa
             assert seconds == pytest.approx(soundfile.info(flac).duration, abs=0.2)
 
 
-@pytest.mark.parametrize("way", [MP3, ["-c:a", "libvorbis", "-f", "ogg"], ["-f", "wav"], ["-f", "au"]])
+@pytest.mark.parametrize("way", [MP3, ["-c:a", "libvorbis", "-f", "ogg"], ["-f", "wav"]])
 def test_what_is_cut_off_is_refused_before_anything_is_sent(
     wav: bytes, way: list[str], tmp_path: Path
 ) -> None:
@@ -64,16 +93,8 @@ def test_all_of_a_sample_of_a_voice_is_sent(wav: bytes, tmp_path: Path) -> None:
         convert_to_wav(tmp_path / "cut.mp3", tmp_path / "a.wav")
 
 
-@pytest.fixture
-def with_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is on the PATH."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "ffmpeg").symlink_to(ffmpeg())
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-
-
 @pytest.mark.usefixtures("with_ffmpeg")
-@pytest.mark.parametrize("form", ["NIST", "SVX", "g722", "tta"])
+@pytest.mark.parametrize("form", ["NIST", "g722"])
 def test_a_format_that_tells_no_end_is_refused(wav: bytes, form: str, tmp_path: Path) -> None:
     """Of a cut one, decoders read what there is, and say nothing (P6)."""
     file = tmp_path / f"a.{form.lower()}"
@@ -90,15 +111,8 @@ def test_a_format_that_tells_no_end_is_refused(wav: bytes, form: str, tmp_path: 
 
 
 @pytest.mark.usefixtures("with_ffmpeg")
-@pytest.mark.parametrize(
-    "way",
-    [
-        ["-c:a", "alac", "-f", "caf"],
-        ["-c:a", "aac", "-f", "flv"],
-    ],
-)
-def test_of_joined_files_ffmpeg_reads_the_first(wav: bytes, way: list[str], tmp_path: Path) -> None:
-    content = made(wav, tmp_path / "one", *way)
+def test_of_joined_files_ffmpeg_reads_the_first(wav: bytes, tmp_path: Path) -> None:
+    content = made(wav, tmp_path / "one", "-c:a", "alac", "-f", "caf")
     (tmp_path / "two").write_bytes(content + content)
 
     assert 6 == pytest.approx(convert(tmp_path / "one", tmp_path / "out.flac"), abs=0.1)
@@ -122,7 +136,7 @@ def test_a_hole_in_a_film_is_told(wav: bytes, tmp_path: Path) -> None:
 def test_a_flac_damaged_at_its_beginning_is_refused(wav: bytes, tmp_path: Path) -> None:
     """libsndfile gives it up, and ffmpeg decodes on, without a word (P6)."""
     content = made(wav, tmp_path / "whole.flac", "-c:a", "flac", "-f", "flac")
-    for at in range(11_400, 26_400, 3000):
+    for at in (11_400, 23_400):
         turned = bytes(byte ^ 0x5A for byte in content[at : at + 64])
         (tmp_path / "damaged.flac").write_bytes(content[:at] + turned + content[at + 64 :])
         with pytest.raises(AudioError, match="cut off or damaged"):
@@ -142,3 +156,41 @@ def test_what_ffmpeg_converts_is_whole_too(wav: bytes, tmp_path: Path) -> None:
     assert 0.05 < numpy.sqrt((samples[2 * RATE :] ** 2).mean())
     with pytest.raises(AudioError, match=r"cut off or damaged: .* s of it can be read"):
         convert(tmp_path / "cut.webm", tmp_path / "out.flac")
+
+
+@pytest.mark.usefixtures("with_ffmpeg")
+def test_the_sound_of_a_film_is_the_same_also_in_parts(tmp_path: Path) -> None:
+    """AAC of two channels beside a picture, as phones make it, in a file of an odd name. A film without sound
+    is refused in one line with ffmpeg's last word."""
+    film, hertz = tmp_path / "-odd name.mp4", 440
+    tone = 0.5 * numpy.sin(2 * numpy.pi * hertz * numpy.arange(3 * 44_100) / 44_100)
+    soundfile.write(tmp_path / "tone.wav", numpy.column_stack([tone, tone]), 44_100)
+    picture = ("-f", "lavfi", "-i", "color=size=64x64:duration=3", "-c:a", "aac", "-c:v", "mpeg4")
+    subprocess.run([ffmpeg(), "-v", "error", "-i", tmp_path / "tone.wav", *picture, str(film)], check=True)
+    subprocess.run([ffmpeg(), "-v", "error", "-i", film, "-an", "-c:v", "copy", f"{film}.mp4"], check=True)
+    seconds = convert(film, tmp_path / "tone.flac")
+    samples, rate = soundfile.read(tmp_path / "tone.flac", always_2d=True)
+    [part] = split(film, tmp_path / "parts")
+    with pytest.raises(AudioError, match="cannot be read, not even by ffmpeg: ") as told:
+        convert(Path(f"{film}.mp4"), tmp_path / "out.flac")
+
+    assert (RATE, 1) == (rate, samples.shape[1]) and abs(seconds - 3) < 0.1
+    assert hertz == int(numpy.abs(numpy.fft.rfft(samples[:, 0][RATE : 2 * RATE])).argmax())
+    assert numpy.array_equal(samples, soundfile.read(part.path, always_2d=True)[0])
+    assert 1 == len(str(told.value).splitlines()) and film.name in str(told.value)
+
+
+def test_what_ffmpeg_says_may_be_in_any_encoding_and_where_there_is_none_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It repeats the file's name, whose bytes may be GBK; the error is still one of the recording."""
+    tool, odd = tmp_path / "ffmpeg", tmp_path / "odd.webm"
+    odd.write_bytes(b"\x1aE\xdf\xa3 and so on")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AudioError, match="with ffmpeg on the PATH, more formats work"):
+        split(odd, tmp_path / "out")
+    tool.write_bytes(b"#!/bin/sh\nprintf '\\304\\343: no such stream\\n' >&2\nexit 1\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(AudioError, match=r"not even by ffmpeg: .*no such stream"):
+        convert(odd, tmp_path / "x.flac")

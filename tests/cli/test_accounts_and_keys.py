@@ -47,7 +47,7 @@ def test_accounts_are_made_listed_and_credited(operator: Operator) -> None:
     assert amounts == {line["name"]: line["available"] for line in listed}
     assert rows(operator("admin", "accounts", "list")) == listed
     assert ["id", "name", "state", "created"] == table.splitlines()[0].split("\t") and "0.000000" not in table
-    assert invited.stdout.startswith("http://localhost:9000/invite#")
+    assert invited.stdout.startswith("http://127.0.0.1:9000/invite#")
     assert public.stdout.startswith("https://tenuto.example.com/invite#")
 
 

@@ -22,8 +22,8 @@ def test_migrate_brings_an_empty_database_up_to_date_and_says_so(
     """A check before names what is missing and applies nothing; a second run changes nothing (P21)."""
     operator.settings.update(database=empty_database_url, engines="fake")
     names = [path.stem for path in sorted(MIGRATIONS.glob("*.sql"))]
-    before = operator("admin", "migrate", "--check")
     with closing(open_database(empty_database_url)) as database:
+        before = operator("admin", "migrate", "--check")
         tables = database.read(lambda tx: schema.tables(tx, database.dialect))
     made = operator("admin", "migrate")
     again, checked = operator("admin", "migrate"), operator("admin", "migrate", "--check")

@@ -128,43 +128,34 @@ SAME = re.compile(r"(tenuto |chmod |pip |docs/|nomen[,: ]+nomen|nomen$).*")
 """A command, a file, or nothing but what is filled in."""
 
 
-def test_every_report_of_these_commands_has_its_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Results, checks of the doctor, refusals: with all that is filled in, and headings of tables."""
+@pytest.fixture
+def chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Texts are shown in Chinese."""
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     words.is_chinese.cache_clear()
     words.add("tenuto.features.help.zh")
-    found = {
-        text
-        for file in files_of_commands()
-        for text in reports_of(file, REPORTING)
-        if not SAME.fullmatch(text)
-    }
-    chinese = {text: words.translated(text) for text in found}
-    headings = ("id", "account", "name", "models", "expires", "last used", "attempts", "lane", "runs here")
-    heads = [words.t(heading) for heading in headings]
+    yield
     words.is_chinese.cache_clear()
 
-    assert 60 < len(found)
-    assert [] == [text for text in found if not HAN.search(chinese[text])]
-    assert [] == [text for text in found if text.count("nomen") != chinese[text].count("nomen")]
-    assert [] == [head for head in heads if not HAN.search(head)]
 
-
-def test_every_finding_of_the_audit_has_its_chinese(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong and what to do about it, of every check of rows, of bytes and of the database itself."""
-    texts = {text for check in CHECKS for text in (check.what, check.remedy.replace("SUBJECT", "nomen"))}
+@pytest.mark.usefixtures("chinese")
+def test_every_report_and_finding_of_these_commands_has_its_chinese() -> None:
+    """Results, checks of the doctor, refusals, headings of tables; what is wrong and what to do about it, of
+    every check of rows, of bytes and of the database itself: with all that is filled in."""
+    found = {text for file in files_of_commands() for text in reports_of(file, REPORTING)}
+    reports = {text for text in found if not SAME.fullmatch(text)}
+    findings = {text for check in CHECKS for text in (check.what, check.remedy.replace("SUBJECT", "nomen"))}
     for module in (all_checks, deep):
         constants = {text.replace("SUBJECT", "nomen") for text in constants_of(Path(module.__file__ or ""))}
-        texts |= {text for text in constants if FINDING.match(text)}
-    monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
-    words.is_chinese.cache_clear()
-    words.add("tenuto.features.help.zh")
-    chinese = {text: words.translated(text) for text in texts}
-    words.is_chinese.cache_clear()
+        findings |= {text for text in constants if FINDING.match(text)}
+    shown = {text: words.translated(text) for text in reports | findings}
+    headings = ("id", "account", "name", "models", "expires", "last used", "attempts", "lane", "runs here")
 
-    assert 60 < len(texts)
-    assert [] == [text for text in texts if ENGLISH.search(re.sub("`[^`]*`", "", chinese[text]))]
-    assert [] == [text for text in texts if text.count("nomen") != chinese[text].count("nomen")]
+    assert 60 < len(reports) and 60 < len(findings)
+    assert [] == [text for text in reports if not HAN.search(shown[text])]
+    assert [] == [text for text in findings if ENGLISH.search(re.sub("`[^`]*`", "", shown[text]))]
+    assert [] == [text for text in shown if text.count("nomen") != shown[text].count("nomen")]
+    assert [] == [heading for heading in headings if not HAN.search(words.t(heading))]
 
 
 def nodes(tree: Tree) -> Iterator[Command]:
@@ -177,7 +168,10 @@ def nodes(tree: Tree) -> Iterator[Command]:
 def typed(capsys: pytest.CaptureFixture[str], line: str) -> tuple[int, str, str]:
     """What a command line ends with and prints."""
     words.is_chinese.cache_clear()
-    code = cli.run(line.split())
+    try:
+        code = cli.run(line.split())
+    except SystemExit as end:
+        code = int(end.code or 0)
     return (code, *capsys.readouterr())
 
 

@@ -99,15 +99,9 @@ async def poll(session: Any, task_id: str) -> CallToolResult:
 
 
 @asynccontextmanager
-async def connected(
-    folder: Path, *extensions: ClientExtension, limit_blocks: int | None = None, **variables: str
-) -> AsyncIterator[Client]:
-    """A client of `tenuto mcp FOLDER`; `limit_blocks`: the largest file it may write, in KiB."""
-    command, arguments = TENUTO, ["mcp", str(folder)]
-    if limit_blocks is not None:
-        words = ["-c", f'ulimit -f {limit_blocks}; exec "$0" "$@"', command, *arguments]
-        command, arguments = "bash", words
-    server = StdioServerParameters(command=command, args=arguments, env={**os.environ, **variables})
+async def connected(folder: Path, *extensions: ClientExtension) -> AsyncIterator[Client]:
+    """A client of `tenuto mcp FOLDER`."""
+    server = StdioServerParameters(command=TENUTO, args=["mcp", str(folder)], env={**os.environ})
     async with Client(stdio_client(server), extensions=list(extensions)) as client:
         yield client
 

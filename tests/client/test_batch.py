@@ -1,6 +1,5 @@
 """A batch: a file and a report line for every line, once, whatever is wrong with the others."""
 
-import asyncio
 import csv
 import errno
 import hashlib
@@ -11,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from client.conftest import JOB, SOUND, VirtualClock, accepted, content, sound, succeeded
-from client.test_journal import SlowDisk
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
 from servers.scripted import LOST, Asked, Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import (
-    AsyncTenuto,
     AuthenticationFailed,
     InsufficientBalance,
     InvalidSetting,
@@ -113,28 +110,10 @@ def test_every_kind_of_line_has_its_file_and_a_bad_one_stops_no_other(
 
 
 @ON_ONE_DATABASE
-def test_a_file_that_was_removed_is_fetched_and_a_line_that_was_changed_is_new(
-    service: RunningService, caller: Caller, tmp_path: Path
-) -> None:
-    with Tenuto(caller.key, service.url) as client:
-        first = client.batch([SPOKEN, {**SPOKEN, "id": "b"}], tmp_path)
-        sound = (tmp_path / "a.wav").read_bytes()
-        (tmp_path / "a.wav").unlink()
-        fetched = client.batch([SPOKEN, {**SPOKEN, "id": "b"}], tmp_path)
-        jobs, sound_again = count(caller), (tmp_path / "a.wav").read_bytes()
-        changed = client.batch([{**SPOKEN, "text": "Hold it."}, {**SPOKEN, "id": "b"}], tmp_path)
-
-    assert first.has_succeeded and fetched.has_succeeded and changed.has_succeeded
-    assert (2, 3) == (jobs, count(caller))
-    assert first.results == fetched.results
-    assert sound == sound_again
-    assert [False, True] == [a == b for a, b in zip(first.results, changed.results, strict=True)]
-
-
-@ON_ONE_DATABASE
 def test_a_batch_replaces_only_what_it_wrote(service: RunningService, caller: Caller, tmp_path: Path) -> None:
     """A file of anybody else's keeps its name and content, also one that was changed since; the result gets a
-    number, and the report one name. A text that was changed back has its own file again."""
+    number, and the report one name. A text that was changed back has its own file again, and so has a line
+    whose file was removed; neither makes a job."""
     theirs = {"a.wav": b"my own recording", "a-2.wav": b"another", REPORT: b"my own report"}
     for name, text in theirs.items():
         (tmp_path / name).write_bytes(text)
@@ -145,11 +124,14 @@ def test_a_batch_replaces_only_what_it_wrote(service: RunningService, caller: Ca
             lines = [SPOKEN, {**SPOKEN, "id": "b"}, {**SPOKEN, "id": "c", "text": text}]
             return client.batch(lines, tmp_path)
 
-        reports = [batch(text) for text in ("Hold.", "Hold.", "Stop.", "Hold.")]
+        first, jobs = batch("Hold."), count(caller)
+        (tmp_path / "b-2.wav").unlink()
+        reports = [first, *(batch(text) for text in ("Hold.", "Stop.", "Hold."))]
         (tmp_path / "c.wav").write_bytes(b"edited")
         edited = batch("Stop.")
         other = client.batch([{**SPOKEN, "text": "Other."}], tmp_path)
 
+    assert (3, 5) == (jobs, count(caller)) and (tmp_path / "b-2.wav").is_file()
     assert [["a-3.wav", "b-2.wav", "c.wav"]] * 4 == [[each.file for each in one.results] for one in reports]
     assert reports[0].results == reports[1].results == reports[3].results != reports[2].results
     assert ["a-3.wav", "b-2.wav", "c-2.wav"] == [each.file for each in edited.results]
@@ -299,46 +281,22 @@ def test_a_line_that_a_revoked_key_could_not_submit_is_made_with_the_next(
 
 def test_a_folder_belongs_to_one_service_and_one_program(clock: VirtualClock, tmp_path: Path) -> None:
     """Another address is refused, and so is a second program while the first one works."""
-    refused: list[str] = []
 
     def second(asked: Asked) -> Reply:
-        with client(service, VirtualClock()) as tenuto, pytest.raises(JournalError) as error:
+        with (
+            client(service, VirtualClock()) as tenuto,
+            pytest.raises(JournalError, match="another program works on the batch"),
+        ):
             tenuto.batch([SPOKEN], tmp_path)
-        refused.append(str(error.value))
         return accepted()
 
     with ScriptedService([second, succeeded(), content()]) as service, client(service, clock) as tenuto:
-        tenuto.batch([SPOKEN], tmp_path)
+        assert tenuto.batch([SPOKEN], tmp_path).has_succeeded
     with ScriptedService([accepted()]) as other, client(other, clock) as tenuto:
         with pytest.raises(JournalError, match="was sent to"):
             tenuto.batch([SPOKEN], tmp_path)
 
         assert [] == other.asked
-    assert ["another program works on the batch"] == [text[:34] for text in refused]
-
-
-def test_a_batch_that_is_cancelled_while_it_begins_can_be_run_again(
-    clock: VirtualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the same process, on a slow disk: the folder is not locked by a batch that nobody has."""
-
-    async def cancelled(url: str) -> None:
-        async with AsyncTenuto("tn_a", url, journal=False) as tenuto:
-            batch = asyncio.create_task(tenuto.batch([SPOKEN], tmp_path))
-            await asyncio.to_thread(disk.is_busy.wait)
-            batch.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await batch
-            disk.may_go_on.set()
-
-    disk = SlowDisk(1)
-    monkeypatch.setattr("tenuto_client.journal.os.fsync", disk.fsync)
-    with ScriptedService([accepted(), succeeded(), content()]) as service:
-        asyncio.run(cancelled(service.url))
-        with client(service, clock) as tenuto:
-            report = tenuto.batch([SPOKEN], tmp_path)
-
-    assert report.has_succeeded
 
 
 def test_the_oldest_job_is_read_most_often(clock: VirtualClock, tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """The examples that readers copy keep the contract's rules for clients; a service provokes them."""
 
 import hashlib
+import json
 import os
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 from itertools import pairwise
 from pathlib import Path
@@ -34,8 +34,6 @@ def example(name: str) -> list[str]:
 
 def operation(state: str, **fields: Any) -> bytes:
     """A job as the service writes it, without white space."""
-    import json
-
     return json.dumps({"id": JOB, "state": state, "artifacts": [], **fields}, separators=(",", ":")).encode()
 
 
@@ -61,81 +59,51 @@ class Script:
         return [later - earlier for earlier, later in pairwise(self.at)]
 
 
-def test_every_example_waits_as_the_service_says(tmp_path: Path) -> None:
-    """A busy answer, garbage, an HTTP date, too short a number: each is waited for, and the file is right.
-    Each example takes the eight seconds that it is asked to wait, so they run side by side.
-    """
-    folders = _folders(tmp_path, EXAMPLES)
-    with ThreadPoolExecutor(len(EXAMPLES)) as pool:
-        runs = list(pool.map(_waiting, EXAMPLES, folders))
-
-    for name, folder, (ended, script, keys) in zip(EXAMPLES, folders, runs, strict=True):
-        assert 0 == ended.returncode, name + ended.stdout + ended.stderr
-        assert [SOUND] == [file.read_bytes() for file in folder.glob("*.wav")], name
-        assert (6, 1) == (len(script.at), len(keys)), name
-        assert [True] * 4 == [
-            pause >= least - 0.05 for pause, least in zip(script.pauses, (1.0, 3.0, 1.5, 1.0), strict=False)
-        ], (name, script.pauses)
-
-
-def _waiting(name: str, folder: Path) -> tuple[subprocess.CompletedProcess[str], Script, set[str | None]]:
-    """An example against a service that asks it to wait: how it ended, what was asked when, and its keys."""
-    done = operation("succeeded", artifacts=[artifact()])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_waits_as_the_service_says(name: str, tmp_path: Path) -> None:
+    """A busy answer, garbage, an HTTP date, too short a number: each is waited for, and the file is right."""
     script = Script(
         [
             Reply(503, {"error": {"message": "busy"}}, {"Retry-After": "1"}),
             Reply(202, operation("queued"), {"Retry-After": "-7"}),
-            Reply(200, operation("running"), {"Retry-After": formatdate(time.time() + 60, usegmt=True)}),
+            Reply(200, operation("running"), {"Retry-After": "GMT"}),
             Reply(200, operation("running"), {"Retry-After": "0.1"}),
-            Reply(200, done),
+            Reply(200, operation("succeeded", artifacts=[artifact()])),
             content(),
         ]
     )
 
     def answer(asked: Asked) -> Reply:
         reply = script(asked)
-        if "GMT" in reply.headers.get("Retry-After", ""):
+        if reply.headers.get("Retry-After") == "GMT":
             # Two to three seconds from now, for the date has none but whole ones.
             return Reply(reply.status, reply.body, {"Retry-After": formatdate(time.time() + 3, usegmt=True)})
         return reply
 
     with ScriptedService([answer]) as service:
-        ended = run(name, service.url, folder)
+        ended = run(name, service.url, tmp_path)
         keys = {asked.key for asked in service.asked if asked.method == "POST"}
-    return ended, script, keys
+
+    assert 0 == ended.returncode, ended.stdout + ended.stderr
+    assert [SOUND] == [file.read_bytes() for file in tmp_path.glob("*.wav")]
+    assert (6, 1) == (len(script.at), len(keys))
+    least = (1.0, 3.0, 1.5, 1.0)
+    assert [True] * 4 == [pause >= each - 0.05 for pause, each in zip(script.pauses, least, strict=False)]
 
 
-def test_no_example_calls_a_wrong_download_right(tmp_path: Path) -> None:
-    """Another media type, length or hash ends in an error, and the job is left alone (R225, R226). Examples
-    that download again pause between their tries, so all run side by side.
-    """
-    wrong = [content(media_type="text/html"), content(SOUND[:-1]), content(SOUND[:-1] + b"\0")]
-    cases = [(name, each) for name in EXAMPLES for each in wrong]
-    with ThreadPoolExecutor(len(cases)) as pool:
-        runs = list(pool.map(_with_a_wrong_download, *zip(*cases, strict=True), _folders(tmp_path, cases)))
-
-    for (name, _), (ended, submitted) in zip(cases, runs, strict=True):
-        assert ended.returncode, name
-        assert "whole" not in ended.stdout and "verified" not in ended.stdout, name
-        assert 1 == submitted, name
-
-
-def _with_a_wrong_download(
-    name: str, wrong: Reply, folder: Path
-) -> tuple[subprocess.CompletedProcess[str], int]:
-    """An example whose result arrives wrong every time: how it ended, and how many jobs it submitted."""
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "wrong", [content(media_type="text/html"), content(SOUND[:-1]), content(SOUND[:-1] + b"\0")]
+)
+def test_no_example_calls_a_wrong_download_right(name: str, wrong: Reply, tmp_path: Path) -> None:
+    """Another media type, length or hash ends in an error, and the job is left alone (R225, R226)."""
     replies = [Reply(202, operation("succeeded", artifacts=[artifact()])), wrong]
     with ScriptedService(replies) as service:
-        ended = run(name, service.url, folder)
-        return ended, sum(asked.method == "POST" for asked in service.asked)
+        ended = run(name, service.url, tmp_path)
+        posts = [asked for asked in service.asked if asked.method == "POST"]
 
-
-def _folders(parent: Path, cases: list[Any]) -> list[Path]:
-    """An empty folder for each case."""
-    folders = [parent / str(number) for number in range(len(cases))]
-    for folder in folders:
-        folder.mkdir()
-    return folders
+    assert ended.returncode and 1 == len(posts)
+    assert "whole" not in ended.stdout and "verified" not in ended.stdout
 
 
 def run(name: str, url: str, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from client import test_javascript as javascript
 from client.conftest import sound
 from client.test_batch import report_of
 from servers.callers import ON_ONE_DATABASE, Caller, Operator
@@ -120,6 +121,37 @@ def test_whenever_it_is_killed_there_is_one_job_one_charge_and_the_file(
 
     assert {} == wrong
     assert (0, True) == (first.returncode, step > 8), first.stderr
+
+
+@javascript.is_built
+@ON_ONE_DATABASE
+def test_whenever_the_client_for_javascript_is_killed_there_is_one_job_one_charge_and_the_file(
+    service: RunningService, operator: Operator, tmp_path: Path
+) -> None:
+    """SIGKILL after each request and each write of the journal; run again, it resumes (P2, P9)."""
+    wrong: dict[int, Any] = {}
+    for step in range(MAX_STEPS):
+        caller = operator.caller(credit="100")
+        folder = tmp_path / str(step)
+        folder.mkdir()
+
+        def program(last: int, folder: Path = folder, caller: Caller = caller) -> Any:
+            words = ("node", str(javascript.TESTS / "killed.mjs"), str(last), "after")
+            key = {"TENUTO_BASE_URL": service.url, "TENUTO_API_KEY": caller.key}
+            return javascript.run(*words, folder=folder, **key)
+
+        first = program(step)
+        if first.returncode != KILLED:
+            break
+        second = program(NEVER)
+        left = [path.name for path in folder.iterdir() if path.name not in ("out.wav", "journal")]
+        journal = list((folder / "journal").iterdir())
+        found = check(caller, folder / "out.wav") or second.stderr or left or journal
+        if found:
+            wrong[step] = found
+
+    assert {} == wrong
+    assert (0, True) == (first.returncode, step > 5), first.stderr
 
 
 @ON_ONE_DATABASE

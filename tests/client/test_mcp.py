@@ -11,14 +11,12 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import (
     CallToolResult,
-    EmptyResult,
-    GetTaskRequestParams,
     ImageContent,
     ResourceLink,
     TextContent,
 )
 
-from client.assistant import CancelTask, Tasks, connected, facts, task_of
+from client.assistant import connected, facts, task_of
 from client.conftest import sound
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
@@ -91,22 +89,21 @@ def test_every_tool_answers_with_files_links_and_small_previews(as_caller: Calle
     async def ask(client: Client) -> list[CallToolResult]:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert ["say", "transcribe", "draw", "job", "voices", "models", "balance"] == names
-        said = await client.call_tool(
-            "say", {"text": "Hold the note.", "output": "note"}, progress_callback=progress
-        )
-        job = facts(said)["job_id"]
-        return [
-            said,
-            await client.call_tool("say", {"text": "Hold the note.", "output": "note"}),
-            await client.call_tool("say", {"text": "Hold the note.", "output": "other.mp3", "take": 2}),
-            await client.call_tool("draw", {"prompt": "a red sun", "width": 256, "height": 256}),
-            await client.call_tool("transcribe", {"file": "note.wav", "format": "srt"}),
-            await client.call_tool("job", {"job_id": job}),
-            await client.call_tool("job", {"job_id": job, "output": "again.flac"}),
-            await client.call_tool("voices", {"lang": "en", "search": "linda"}),
-            await client.call_tool("models", {"kind": "speech"}),
-            await client.call_tool("balance", {}),
+        note = {"text": "Hold the note.", "output": "note"}
+        said = await client.call_tool("say", note, progress_callback=progress)
+        job = {"job_id": facts(said)["job_id"]}
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("say", note),
+            ("say", {"text": "Hold the note.", "output": "other.mp3", "take": 2}),
+            ("draw", {"prompt": "a red sun", "width": 256, "height": 256}),
+            ("transcribe", {"file": "note.wav", "format": "srt"}),
+            ("job", job),
+            ("job", job | {"output": "again.flac"}),
+            ("voices", {"lang": "en", "search": "linda"}),
+            ("models", {"kind": "speech"}),
+            ("balance", {}),
         ]
+        return [said, *[await client.call_tool(name, arguments) for name, arguments in calls]]
 
     results = asking(folder, ask)
     said, same, other, drawn, heard, shown, saved, voices, models, money = map(facts, results)
@@ -156,36 +153,6 @@ def test_bad_input_gets_an_error_that_says_what_would_be_right(
     assert b"mine" == (folder / "taken.wav").read_bytes()
     assert [] == list((folder / ".tenuto").iterdir())
     assert [] == as_caller.get("/v1/jobs").json()["data"]
-
-
-@ON_ONE_DATABASE
-def test_tasks_end_as_their_jobs_do(as_caller: Caller, folder: Path) -> None:
-    """A failed job is an error as a result, a cancelled one a cancelled task; strangers' ids are refused."""
-    tasks = Tasks()
-
-    async def ask(client: Client) -> tuple[CallToolResult, str, str, list[str]]:
-        failed = await client.call_tool("say", {"text": "[fake:raise] x"})
-        waiting = asyncio.ensure_future(client.call_tool("say", {"text": "[fake:sleep=50] x"}))
-        while len(tasks.created) < 2:
-            await asyncio.sleep(0.01)
-        task_id = tasks.created[1].task_id
-        params = GetTaskRequestParams(task_id=task_id)
-        await client.session.send_request(CancelTask(params=params), EmptyResult)
-        while (now := await task_of(client.session, task_id)).status == "working":
-            await asyncio.sleep(0.01)
-        waiting.cancel()
-        refused = []
-        for unknown in ("job_none", "x"):
-            with pytest.raises(MCPError) as error:
-                await task_of(client.session, unknown)
-            refused.append(error.value.message)
-        return failed, tasks.created[0].status, now.status, refused
-
-    failed, created, cancelled, refused = asking(folder, ask, tasks)
-
-    assert failed.is_error and "the next number as `take`" in text_of(failed)
-    assert ("working", "cancelled") == (created, cancelled)
-    assert ["there is no task of this id"] * 2 == refused
 
 
 @ON_ONE_DATABASE
@@ -242,24 +209,11 @@ def test_a_result_that_has_become_a_link_is_not_followed(
 
 
 @ON_ONE_DATABASE
-def test_equal_requests_that_arrive_together_are_one_job(as_caller: Caller, folder: Path) -> None:
-    """The second arrives while the service still says which model the first one gets."""
-
-    async def main() -> tuple[CallToolResult, CallToolResult]:
-        desk = desk_of(folder)
-        return await asyncio.gather(said(desk), said(desk))
-
-    one, two = asyncio.run(main())
-
-    assert facts(one) == facts(two)
-    assert 1 == len(as_caller.get("/v1/jobs").json()["data"])
-
-
-@ON_ONE_DATABASE
 def test_two_servers_that_begin_at_the_same_moment_make_no_two_jobs(
     as_caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each has looked for the other before either has an entry: they look again, and one at most goes on."""
+    """Each has looked for the other before either has an entry: they look again, and one at most goes on.
+    What arrives twice in one server is one job."""
     real, both = os.fsync, threading.Barrier(2)
     first_two = iter((both, both))
 
@@ -268,39 +222,23 @@ def test_two_servers_that_begin_at_the_same_moment_make_no_two_jobs(
             barrier.wait(60)
         real(descriptor)
 
-    async def main() -> tuple[Any, Any, CallToolResult]:
+    async def main() -> tuple[Any, ...]:
         desks = [desk_of(folder), desk_of(folder)]
         calls = [said(desk, model="fake/speech") for desk in desks]
         one, two = await asyncio.gather(*calls, return_exceptions=True)
-        return one, two, await said(desks[0], model="fake/speech")
+        later = await asyncio.gather(*(said(desks[0], model="fake/speech") for _ in range(2)))
+        return one, two, *later
 
     monkeypatch.setattr("tenuto_client.journal.os.fsync", fsync)
-    one, two, later = asyncio.run(main())
+    one, two, later, same = asyncio.run(main())
 
     refused = [str(each) for each in (one, two) if isinstance(each, JournalError)]
     assert refused and {"another program is carrying out the same request"} == {
         each.partition(";")[0] for each in refused
     }
+    assert facts(later) == facts(same)
     assert [facts(later)["job_id"]] == [job["id"] for job in as_caller.get("/v1/jobs").json()["data"]]
     assert 1 == len(list((folder / ".tenuto").iterdir()))
-
-
-@ON_ONE_DATABASE
-def test_a_folder_that_takes_no_file_loses_nothing(as_caller: Caller, folder: Path) -> None:
-    """No space for the journal: nothing is sent. None for the result: later the same job is saved."""
-
-    async def ask(client: Client) -> CallToolResult:
-        return await client.call_tool("say", {"text": "Hold the note.", "output": "a.wav"})
-
-    unsent = asking(folder, ask, limit_blocks=0)
-    none = as_caller.get("/v1/jobs").json()["data"]
-    unsaved = asking(folder, ask, limit_blocks=8)
-    left = sorted(path.name for path in folder.iterdir())
-    saved = asking(folder, ask)
-
-    assert unsent.is_error and "nothing was sent" in text_of(unsent) and [] == none
-    assert unsaved.is_error and "File too large" in text_of(unsaved) and [".tenuto"] == left
-    assert "a.wav" == facts(saved)["file"] and 1 == len(as_caller.get("/v1/jobs").json()["data"])
 
 
 @pytest.mark.parametrize(

@@ -196,11 +196,13 @@ def test_jobs_are_tasks_for_a_client_that_has_them(service: RunningService, call
             now = await task_of(client.session, job)
             with pytest.raises(MCPError) as error:
                 await task_of(client.session, "job_none")
+            failed = await client.call_tool("say", {"text": "[fake:raise] x"})
+            assert failed.is_error and "the next number as `take`" in text_of(failed)
             return said, now.status, error.value.message
 
     said, status, refused = asyncio.run(ask())
 
-    assert [facts(said)["job_id"]] == [one.task_id for one in tasks.created]
+    assert facts(said)["job_id"] == tasks.created[0].task_id
     assert ("cancelled", "there is no task of this id") == (status, refused)
 
 
@@ -340,21 +342,18 @@ def test_what_is_not_a_recording_is_an_answer_that_says_what_is(
 ) -> None:
     """Nothing of it is stored or logged."""
     secret = "bm90IGEgcmVjb3JkaW5n"
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("transcribe", {}),
-        ("transcribe", {"recording": secret, "input_artifact_id": "artifact_x"}),
-        ("transcribe", {"recording": f"{secret}*"}),
-        ("transcribe", {"recording": secret}),
-        ("transcribe", {"recording": base64.b64encode(bytes(MAX_RECORDING_BYTES + 1)).decode()}),
-        ("transcribe", {"recording": base64.b64encode(recording(2)[:-100]).decode()}),
-        ("transcribe", {"recording": {"secret": secret}}),
-    ]
+    wrong = {
+        "give either": {"recording": secret, "input_artifact_id": "artifact_x"},
+        "is not base64": {"recording": f"{secret}*"},
+        "is not read": {"recording": secret},
+        "input_artifact_id": {"recording": base64.b64encode(bytes(MAX_RECORDING_BYTES + 1)).decode()},
+        "valid string": {"recording": {"secret": secret}},
+    }
+    calls = [("transcribe", arguments) for arguments in wrong.values()]
     answers = [text_of(each) for each in calling(service, caller.key, *calls)]
     log = service.log_path.read_text("utf-8")
 
-    both, large = "give either", "input_artifact_id"
-    expected = [both, both, "is not base64", "is not read", large, "is not read", "valid string"]
-    assert [] == [one for one in zip(expected, answers, strict=True) if one[0] not in one[1]]
+    assert [] == [one for one in zip(wrong, answers, strict=True) if one[0] not in one[1]]
     assert [] == caller.get("/v1/jobs").json()["data"]
     assert secret not in log and secret not in "".join(answers)
 

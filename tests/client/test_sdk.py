@@ -12,9 +12,9 @@ import pytest
 import soundfile
 
 import tenuto_client
-from client.conftest import VirtualClock, sound
+from client.conftest import sound
 from servers.callers import Caller, Operator
-from servers.scripted import LOST, Reply, ScriptedService
+from servers.scripted import Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import (
     AuthenticationFailed,
@@ -31,7 +31,6 @@ from tenuto_client import (
     NotConfigured,
     NotFound,
     Refused,
-    ServiceUnreachable,
     Tenuto,
     TenutoError,
     UnexpectedAnswer,
@@ -64,24 +63,6 @@ def test_every_kind_of_work(service: RunningService, caller: Caller, tmp_path: P
     assert said.usage == pieces[-1].usage
     assert ["queued", "running", "succeeded"] == events
     assert {"chapter": "3"} == request["metadata"] == spoken.operation.metadata
-
-
-def test_a_webhook_is_never_made_or_rotated_twice() -> None:
-    """An answer that is lost leaves it to the caller; a deletion is asked for again, and was done."""
-    secret = {"id": "webhook_1", "url": "https://a.example/", "events": ["job.failed"], "secret": "whsec_x"}
-    gone = Reply(404, {"error": {"code": "not_found", "message": "No."}})
-    replies = [LOST, LOST, gone, LOST, gone, Reply(201, secret)]
-    with (
-        ScriptedService(replies) as scripted,
-        Tenuto("tn_test", scripted.url, journal=False, clock=VirtualClock()) as client,
-    ):
-        with pytest.raises(ServiceUnreachable):
-            client.webhooks.rotate("webhook_1")
-        client.webhooks.delete("webhook_1")
-        client.voices.delete("voice_1")
-        hook = client.webhooks.create("https://a.example/", ["job.failed"])
-
-    assert "whsec_x" == hook.secret and "whsec_x" not in repr(hook)
 
 
 def test_jobs_are_listed_found_cancelled_and_erased(service: RunningService, caller: Caller) -> None:

@@ -48,7 +48,6 @@ class Operator:
 
 @pytest.fixture
 def operator(tmp_path: Path) -> Operator:
-    """The command line on a folder that is not there yet."""
     return Operator(tmp_path / "data")
 
 

@@ -52,7 +52,6 @@ def test_accounts_are_made_listed_and_credited(operator: Operator) -> None:
 
 
 def test_a_command_that_cannot_be_done_changes_nothing(operator: Operator) -> None:
-    """One line says why, with what there is; neither an account nor a key is made, no money moves."""
     operator("admin", "accounts", "create", "me", "--credit", "0")
     operator("admin", "accounts", "suspend", "me")
     before = operator.json("admin", "accounts", "list"), operator.json("admin", "keys", "list")
@@ -88,7 +87,6 @@ def test_a_key_is_shown_once_and_stdout_holds_nothing_else(operator: Operator, d
 
 
 def test_revoking_rotating_and_expiring_hold_from_the_next_request_on(paid_service: RunningService) -> None:
-    """A rotated secret ends after its grace (24 h, and none), an expired or a revoked key at once."""
     paid_service.make_key("rotating")
     words = ("admin", "keys", "create", "--account", "rotating")
     made = paid_service.command_json(*words)
@@ -106,7 +104,6 @@ def test_revoking_rotating_and_expiring_hold_from_the_next_request_on(paid_servi
 
 
 def status(service: RunningService, key: str) -> int:
-    """What a request with this key is answered."""
     with service.client(key) as client:
         return client.get("/v1/models").status_code
 

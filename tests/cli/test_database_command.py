@@ -17,7 +17,6 @@ from tenuto.process.newest_copy import begin, exchange, open_compared
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    """A primary with an empty database, and its standby."""
     made = make_pair()
     yield made
     made.stop()

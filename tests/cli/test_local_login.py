@@ -18,7 +18,6 @@ LOGGED_OUT = 4
 
 @pytest.fixture
 def own(home: Path, tmp_path: Path) -> Iterator[RunningService]:
-    """`tenuto serve` of this user, without an account."""
     service = RunningService(tmp_path / "data")
     service.start()
     yield service
@@ -109,7 +108,6 @@ def test_only_a_live_service_of_this_user_counts(own: RunningService, home: Path
 
 
 def test_of_two_services_none_is_taken_and_a_named_one_is(own: RunningService, tmp_path: Path) -> None:
-    """In whatever folders they are; an address that is not one of them is a service like any other."""
     other = RunningService(tmp_path / "other")
     other.start()
     both = run("say", "Hello")
@@ -138,7 +136,6 @@ def test_a_service_on_postgresql_offers_no_login(
 def test_without_arguments_tenuto_shows_what_is_and_what_comes_next(
     home: Path, tmp_path: Path, own: RunningService
 ) -> None:
-    """A service, a login and its models, each once it is there; then commands that work as they stand."""
     nothing = run(HOME=str(tmp_path / "nobody"), XDG_STATE_HOME=str(tmp_path / "nobody")).stdout
     before = run().stdout
     run("login", "--local")

@@ -1,9 +1,12 @@
 """`tenuto admin migrate`, and processes that leave it to somebody else to bring the database up to date."""
 
+import re
 import signal
 import subprocess
 from contextlib import closing
 from pathlib import Path
+
+import httpx2
 
 from cli.conftest import Operator
 from servers.command_lines import told
@@ -34,39 +37,57 @@ def test_migrate_brings_an_empty_database_up_to_date_and_says_so(
     assert made.stdout == again.stdout and "" == checked.stdout
 
 
-def test_processes_wait_until_somebody_has_migrated(operator: Operator, empty_database_url: str) -> None:
-    """The API answers only then, a command says what to do; what waits ends when it is told to (P19, P21)."""
+def test_api_and_worker_wait_until_somebody_has_migrated_and_run_a_job_together(
+    operator: Operator, empty_database_url: str
+) -> None:
+    """The API answers only then, a command says what to do; what waits ends when it is told to (P19, P21).
+    The worker runs the model it was given, another is not callable."""
     open_database(empty_database_url).close()
     operator.settings.update(database=empty_database_url, engines="fake", migrations="wait")
-    log = (operator.folder.parent / "log").open("w")
-    api, worker = (
-        subprocess.Popen(
-            [TENUTO, *command],
-            env=operator.environment(),
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
+    log = operator.folder.parent / "log"
+    with log.open("w") as opened:
+        api, stopped, worker = (
+            subprocess.Popen(
+                [TENUTO, *command],
+                env=operator.environment(),
+                stdout=subprocess.PIPE,
+                stderr=opened,
+                text=True,
+            )
+            for command in (("api", "--port", "0"), ("worker",), ("worker", "--models", "fake/speech"))
         )
-        for command in (("api", "--port", "0"), ("worker",))
-    )
     try:
         refused = operator("admin", "accounts", "list")
-        until(lambda: Path(log.name).read_text().count("database.awaited") == 2, HANG_S, "both wait")
-        worker.send_signal(signal.SIGTERM)
-        stopped = worker.wait(20)
-        waited = api.poll() is None
+        until(lambda: log.read_text().count("database.awaited") == 3, HANG_S, "all wait")
+        stopped.send_signal(signal.SIGTERM)
+        code, waited = stopped.wait(HANG_S), api.poll() is None
         operator("admin", "migrate")
         assert api.stdout is not None
         first = api.stdout.readline()
+        operator("admin", "accounts", "create", "me")
+        key = operator.json("admin", "keys", "create", "--account", "me")["key"]
+        head = {"Authorization": f"Bearer {key}"}
+        with httpx2.Client(base_url=re.findall(r"http://[^,\s]+", first)[0], headers=head) as client:
+
+            def submit(model: str) -> httpx2.Response:
+                body = {"model": model, "parameters": {"text": "Word."}}
+                return client.post("/v1/jobs", json=body, headers={"Idempotency-Key": model})
+
+            until(lambda: submit("fake/speech").status_code == 202, HANG_S, "the worker is there")
+            job = f"/v1/jobs/{submit('fake/speech').json()['id']}"
+            until(lambda: client.get(job).json()["state"] == "succeeded", HANG_S, "it runs the job")
+            other = submit("fake/metered-speech").status_code
+        api.send_signal(signal.SIGTERM)
+        worker.send_signal(signal.SIGTERM)
+        ends = [api.wait(HANG_S), worker.wait(HANG_S)]
     finally:
-        for process in (api, worker):
+        for process in (api, stopped, worker):
             process.kill()
             process.wait()
-        log.close()
 
-    assert (0, True, 1) == (stopped, waited, refused.returncode)
+    assert (0, True, 1) == (code, waited, refused.returncode)
     assert told(refused).endswith("run: tenuto admin migrate")
-    assert "Tenuto answers at http://" in first
+    assert (503, [0, 0]) == (other, ends)
 
 
 def test_a_breaking_change_of_a_later_version_is_told_in_one_line(

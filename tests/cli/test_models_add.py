@@ -18,10 +18,16 @@ from servers import forking
 from servers.hub import Hub, Repository, commit_of
 from servers.service import RunningService
 from tenuto.command import run
+from tenuto.config import Settings
+from tenuto.config.model_settings import read_models
 from tenuto.errors import OperatorError
 from tenuto.features.models import addition_commands as command
 from tenuto.features.models.additions import additions
+from tenuto.features.models.additions import table_of as written
 from tenuto.features.models.cache import default_cache
+from tenuto.features.models.manifest import File, HubSource, Weight
+from tenuto.host import manifests
+from tenuto.kind.rules import models
 
 NAME = "qwen2.5-1.5b"
 ADDITION = additions()[NAME]
@@ -34,7 +40,6 @@ TIMEOUT_S = 300
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
-    """A hub whose repository has a file that no engine can load."""
     file = tmp_path / "junk"
     file.write_bytes(JUNK)
     with Hub() as running:
@@ -65,13 +70,11 @@ def add(adding: Operator, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]
 
 
 def table_of(operator: Operator) -> Any:
-    """The table that enables the model; None where it is not enabled."""
     file = operator.folder / "models" / f"{NAME}.toml"
     return tomllib.loads(file.read_text())["models"][ADDITION.model] if file.exists() else None
 
 
 def weights_in(operator: Operator) -> str:
-    """What `models list` says of the model's weights."""
     listed = {line["model"]: line["weights"] for line in rows(operator("admin", "models", "list"))}
     return listed[ADDITION.model]
 
@@ -135,7 +138,6 @@ def test_a_model_is_added_though_the_first_try_is_killed(adding: Operator, hub: 
 
 
 def test_a_model_that_fails_its_test_stays_disabled(adding: Operator, hub: Hub) -> None:
-    """The reason is there, exit code 1; the weights stay, so that the next try only tests."""
     failed = adding("admin", "models", "add", NAME, "--yes")
     downloads = len(hub.downloads())
     again = adding("admin", "models", "add", NAME, "--yes")
@@ -242,7 +244,6 @@ def test_without_a_terminal_nothing_is_downloaded_unasked(
 
 
 def test_a_removed_models_own_settings_stay_without_effect(operator: Operator, tmp_path: Path) -> None:
-    """They wait for the model to be added again: the service starts, and lists it as one that can be."""
     own = tmp_path / "tenuto.toml"
     own.write_text(f'[models."{ADDITION.model}"]\nthreads = 1\n')
     table = operator.folder / "models" / f"{NAME}.toml"
@@ -260,30 +261,18 @@ def test_a_removed_models_own_settings_stay_without_effect(operator: Operator, t
 
 
 def test_every_model_that_can_be_added_has_an_adapter_that_takes_its_table() -> None:
-    """Each of the list: its engine ships, its options are the engine's, and its table has no faults."""
-    from tenuto.config import Settings
-    from tenuto.config.model_settings import read_models
-    from tenuto.features.models.additions import table_of as written
-    from tenuto.features.models.manifest import File, HubSource, Weight
-    from tenuto.host import manifests
-    from tenuto.kind.rules import models
-
+    settings = Settings(folder=Path("x"))
     for one in additions().values():
         manifest = manifests.adapters()[one.engine]
         weights = [
             Weight("w", one.licence.name, "x", commit_of("x"), (source,), file=File(1, "0" * 64))
             for source in [HubSource(each.repository, commit_of("x"), "{file}") for each in one.repository]
         ]
-        settings = Settings(folder=Path("x"))
         accepted = manifest.licence.name if manifest.licence.needs_acceptance else None
         interpreter = "python3" if manifest.own_interpreter else None
         table = written(one, weights, settings, interpreter=interpreter, accepted=accepted)
         faults: list[str] = []
-        offered = models(
-            msgspec.structs.replace(
-                settings, models=read_models({one.model: json.loads(json.dumps(table))}, faults)
-            )
-        )
+        tables = read_models({one.model: json.loads(json.dumps(table))}, faults)
 
         assert [] == faults, one.name
-        assert one.kind == offered[one.model].kind
+        assert one.kind == models(msgspec.structs.replace(settings, models=tables))[one.model].kind

@@ -36,7 +36,6 @@ def failing(stdout: str) -> dict[str, str]:
 
 
 def accepted(table: str) -> str:
-    """The table once its licence was read."""
     return table.replace("# accept_licence", "accept_licence")
 
 

@@ -48,7 +48,6 @@ def test_every_command_has_its_line_in_the_readers_language(group: tuple[str, ..
 
 
 def options_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    """Every argument of every command below, and its help."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for below in action.choices.values():
@@ -59,7 +58,6 @@ def options_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def test_every_option_of_every_command_is_explained() -> None:
-    """An option without help is one that nobody dares to use; a command says what it does."""
     whole = Parser(prog="tenuto")
     for name, command in all_commands().items():
         fill(whole.add_verb(name, command.about), name, command)
@@ -159,14 +157,12 @@ def test_every_report_and_finding_of_these_commands_has_its_chinese() -> None:
 
 
 def nodes(tree: Tree) -> Iterator[Command]:
-    """Every command of a tree."""
     for command in tree.values():
         yield command
         yield from nodes(command.below)
 
 
 def typed(capsys: pytest.CaptureFixture[str], line: str) -> tuple[int, str, str]:
-    """What a command line ends with and prints."""
     words.is_chinese.cache_clear()
     try:
         code = cli.run(line.split())
@@ -178,7 +174,6 @@ def typed(capsys: pytest.CaptureFixture[str], line: str) -> tuple[int, str, str]
 def test_a_slip_is_answered_in_one_line_that_leads_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The commands of callers and of operators are one command to whoever types."""
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
     answers = {
         "bakcup": 'unknown command "bakcup" (did you mean tenuto admin backup?)',
@@ -206,7 +201,6 @@ def test_help_and_version_are_commands_too(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_every_command_has_examples_that_parse(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of callers and operators alike; a help text shows those of its own command."""
     lines = [*examples.LINES, *operator_examples.LINES]
     faults = {line: fault_of(shlex.split(re.split(" [<>]", line)[0])[1:]) for line in lines}
     lacking = [
@@ -221,7 +215,6 @@ def test_every_command_has_examples_that_parse(capsys: pytest.CaptureFixture[str
 
 
 def test_models_of_every_kind_can_be_listed() -> None:
-    """Every kind that the catalog may name, as openapi.yaml lists them."""
     document = yaml.safe_load((ROOT / "openapi.yaml").read_text("utf-8"))
     kinds = document["components"]["schemas"]["Model"]["properties"]["kind"]["enum"]
 

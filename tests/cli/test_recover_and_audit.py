@@ -85,7 +85,6 @@ def test_a_job_is_requeued_and_then_voided(paid_service: RunningService, stuck: 
 
 
 def balance(service: RunningService, account: str) -> tuple[str, str]:
-    """What an account has, and what is held of it."""
     [own] = [line for line in service.command_json("admin", "accounts", "list") if line["name"] == account]
     return own["available"], own["held"]
 

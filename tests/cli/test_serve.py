@@ -7,11 +7,9 @@ import signal
 import socket
 import subprocess
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import httpx2
 import pytest
@@ -120,7 +118,6 @@ def test_a_stop_right_after_the_start_lets_the_libraries_load(
 
 
 def log_of(operator: Operator) -> str:
-    """What `tenuto serve` has logged."""
     return (operator.folder.parent / "serve.log").read_text()
 
 
@@ -141,7 +138,6 @@ def test_a_service_runs_although_nothing_can_be_printed(operator: Operator, tmp_
 
 
 def test_what_cannot_be_served_is_refused_before_anything_is_made(operator: Operator) -> None:
-    """A port in use names the process; an invalid host and a model that is not offered are named."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
         taken = operator("serve", "--port", port, engines="fake")
@@ -156,40 +152,12 @@ def test_what_cannot_be_served_is_refused_before_anything_is_made(operator: Oper
     assert not operator.folder.exists()
 
 
-def test_api_and_worker_run_a_job_together(
-    operator: Operator, start: Start, dialect: str, database_url: str
-) -> None:
-    """Two processes on one database; the worker runs the models it was given, the others are not callable."""
-    operator.settings.update(database=database_url, engines="fake")
-    operator("admin", "accounts", "create", "me")
-    key = operator.json("admin", "keys", "create", "--account", "me")["key"]
-    api = start("api", "--port", "0")
-    url = address(lines(api, 1)[0])
-    head = {"Authorization": f"Bearer {key}"}
-    with httpx2.Client(base_url=url, headers=head) as client:
-        early = submit(client, "fake/speech")
-        worker = start("worker", "--models", "fake/speech")
-        # Chats need no worker: the API process answers them itself.
-        expected = {"fake/speech", "fake/chat"}
-        until(lambda: expected == {name for name, can in callables(client).items() if can})
-        refused = submit(client, "fake/metered-speech")
-        accepted = submit(client, "fake/speech")
-        job_id = accepted.json()["id"]
-        until(lambda: client.get(f"/v1/jobs/{job_id}").json()["state"] == "succeeded")
-
-    assert 200 == httpx2.get(f"{url}/readyz").status_code
-    assert [503, 503, 202] == [answer.status_code for answer in (early, refused, accepted)]
-    assert (0, 0) == (stop(worker), stop(api))
-
-
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:
-    """The next lines that it prints."""
     assert process.stdout is not None
     return [process.stdout.readline().rstrip("\n") for _ in range(count)]
 
 
 def address(line: str) -> str:
-    """The address in the first line."""
     found = re.search(r"http://[^,\s]+", line)
     assert found, line
     return found[0]
@@ -207,17 +175,6 @@ def until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.02)
-
-
-def callables(client: httpx2.Client) -> dict[str, Any]:
-    """Which models take jobs."""
-    return {model["id"]: model["callable"] for model in client.get("/v1/models").json()["data"]}
-
-
-def submit(client: httpx2.Client, model: str) -> httpx2.Response:
-    """A job of one word."""
-    head = {"Idempotency-Key": str(uuid.uuid4())}
-    return client.post("/v1/jobs", json={"model": model, "parameters": {"text": "Word."}}, headers=head)
 
 
 def test_a_service_on_a_nearly_full_disk_says_so_first(

@@ -21,7 +21,6 @@ def test_the_data_folder_is_an_option_or_a_variable(operator: Operator, tmp_path
 
 
 def test_all_wrong_settings_are_named_at_once(operator: Operator, tmp_path: Path) -> None:
-    """Of the file, the variables and the options alike; nothing is started and nothing made."""
     file = tmp_path / "tenuto.toml"
     file.write_text('colour = "red"\nport = 70001\n[models."hexgrad/Kokoro-82M"]\ndepth = 1\n')
     done = operator("serve", "--port", "99999", "--config", str(file), engines="tin", no_such="1")

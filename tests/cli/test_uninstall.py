@@ -46,7 +46,6 @@ def data(used: Path, tmp_path: Path) -> Path:
 
 
 def test_it_says_what_lies_where_and_removes_nothing(used: Path, data: Path) -> None:
-    """Each with its size and the option that removes it; in the reader's language, too."""
     before = sorted(used.rglob("*")) + sorted(data.rglob("*"))
     done = run("uninstall", "--json", TENUTO_DATA=str(data))
     found = {each["what"]: each for each in json.loads(done.stdout)}
@@ -87,7 +86,6 @@ def test_only_what_is_asked_for_goes_and_only_what_is_ours(used: Path, data: Pat
 
 
 def test_it_asks_first(used: Path, data: Path) -> None:
-    """In a script it wants `--yes`; on a terminal, anything but yes removes nothing."""
     script = run("uninstall", "--data", str(data))
     answers = {}
     for answer in (b"\n", b"y\n"):
@@ -100,7 +98,6 @@ def test_it_asks_first(used: Path, data: Path) -> None:
 
 
 def test_it_is_refused_while_a_service_runs(used: Path, tmp_path: Path) -> None:
-    """Neither the data under it nor the weights of its engines; when it has stopped, both go."""
     service = RunningService(tmp_path / "served", variables={"XDG_STATE_HOME": str(used / ".local/state")})
     service.start()
     words = ("uninstall", "--cache", "--data", str(service.folder), "--yes")

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from servers.callers import Caller
-from servers.scripted import Reply
+from servers.scripted import Reply, ScriptedService
 from servers.service import RunningService
+from tenuto_client import Tenuto
 
 JOB = "job_01jd4k0a3v6c8e9g2h5m7n0p1q"
 ARTIFACT = "artifact_01jd4k0f5t8x0z2b4d6f8h0k2m"
@@ -58,7 +59,6 @@ def told(state: str, **fields: Any) -> Reply:
 
 
 def accepted(**headers: str) -> Reply:
-    """The answer to a submission."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     body = {"id": JOB, "state": "queued", "artifacts": [], "kind": "speech"}
     return Reply(202, body, {"Location": f"/v1/jobs/{JOB}", **named})
@@ -72,10 +72,14 @@ def succeeded(content: bytes = SOUND, media_type: str = "audio/wav", **fields: A
 
 
 def content(body: bytes = SOUND, media_type: str = "audio/wav", **more: Any) -> Reply:
-    """A download."""
     return Reply(
         more.pop("status", 200), body, {"Content-Type": media_type, **more.pop("headers", {})}, **more
     )
+
+
+def client(service: ScriptedService, clock: VirtualClock, key: str = "tn_test", **options: Any) -> Tenuto:
+    """The client of a service by script, whose time is the test's."""
+    return Tenuto(key, service.url, clock=clock, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +98,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def clock() -> VirtualClock:
-    """Time that passes when it is waited for."""
     return VirtualClock()
 
 

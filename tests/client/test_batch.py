@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from client.conftest import JOB, SOUND, VirtualClock, accepted, content, sound, succeeded
+from client.conftest import JOB, SOUND, VirtualClock, accepted, client, content, sound, succeeded
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
 from servers.scripted import LOST, Asked, Reply, ScriptedService
@@ -52,7 +52,6 @@ def report_of(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def count(caller: Caller) -> int:
-    """How many jobs the account has."""
     return len(caller.get("/v1/jobs?limit=100").json()["data"])
 
 
@@ -60,7 +59,6 @@ def count(caller: Caller) -> int:
 def test_every_kind_of_line_has_its_file_and_a_bad_one_stops_no_other(
     run: Run, service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
-    """A text, a prompt and a recording, and lines that cannot be: 1, and each line in the report."""
     (tmp_path / "talk.wav").write_bytes(sound(2))
     rows = [
         ["id", "text", "prompt", "file", "duration_factor", "width", "height", "voice_id"],
@@ -197,10 +195,6 @@ def test_a_report_has_no_formulas(clock: VirtualClock, tmp_path: Path) -> None:
     assert ["=1+1"] == [each.id for each in report.results]
 
 
-def client(service: ScriptedService, clock: VirtualClock, key: str = "tn_test") -> Tenuto:
-    return Tenuto(key, service.url, clock=clock, journal=False)
-
-
 def test_a_busy_service_is_waited_for_and_the_same_request_is_sent_again(
     clock: VirtualClock, tmp_path: Path
 ) -> None:
@@ -280,8 +274,6 @@ def test_a_line_that_a_revoked_key_could_not_submit_is_made_with_the_next(
 
 
 def test_a_folder_belongs_to_one_service_and_one_program(clock: VirtualClock, tmp_path: Path) -> None:
-    """Another address is refused, and so is a second program while the first one works."""
-
     def second(asked: Asked) -> Reply:
         with (
             client(service, VirtualClock()) as tenuto,

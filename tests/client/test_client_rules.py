@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from client.conftest import JOB, SOUND, START, VirtualClock, accepted, content, succeeded, told
+from client.conftest import JOB, SOUND, START, VirtualClock, accepted, client, content, succeeded, told
 from servers.callers import Caller
 from servers.scripted import LOST, Asked, Reply, ScriptedService
 from servers.service import RunningService
@@ -37,10 +37,6 @@ CONTENT = "/v1/artifacts/artifact_01jd4k0f5t8x0z2b4d6f8h0k2m/content"
 LARGE = b"RIFF" + Random(5).randbytes(5_000_000)
 CUT_AT = 2_700_000
 BUSY = {"error": {"code": "rate_limited", "message": "Too many."}}
-
-
-def client(service: ScriptedService, clock: VirtualClock, **options: Any) -> Tenuto:
-    return Tenuto("tn_test", service.url, clock=clock, **options)
 
 
 def segment(sequence: int, attempt: str, body: bytes) -> dict[str, Any]:
@@ -121,14 +117,15 @@ def test_an_act_in_doubt_is_not_repeated(first: Reply, clock: VirtualClock) -> N
 
 def test_a_wait_that_is_far_too_long_is_told_instead(clock: VirtualClock) -> None:
     """A refused request is kept for two hours, not for a day; its caller learns when to retry (R222)."""
+    busy = [Reply(503, BUSY, {"Retry-After": seconds}) for seconds in ("1800", "86400")]
     with (
-        ScriptedService([Reply(503, BUSY, {"Retry-After": "86400"})]) as service,
+        ScriptedService(busy) as service,
         client(service, clock) as tenuto,
         pytest.raises(ServiceFailed, match="Too many") as refused,
     ):
         tenuto.speech.create("x", model="m")
 
-    assert ([], 86400.0) == (clock.slept, refused.value.retry_after_s)
+    assert ([1800.0], 86400.0) == (clock.slept, refused.value.retry_after_s)
 
 
 def test_waiting_gives_up_after_two_hours_and_continues_when_asked_again(clock: VirtualClock) -> None:

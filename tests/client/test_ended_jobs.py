@@ -20,7 +20,6 @@ FAILURE = {"error": {"code": "engine_failed", "message": "out of tune"}}
 
 
 def posts(service: ScriptedService) -> list[str | None]:
-    """The keys of the submissions so far."""
     return [asked.key for asked in service.asked if asked.method == "POST"]
 
 

@@ -92,7 +92,6 @@ def test_every_block_of_the_page_runs(
 
 
 def test_both_languages_have_the_same_pages_blocks_and_verbs() -> None:
-    """Both languages cover the same things; every command is on the page, but the server for assistants."""
     english, chinese = ([page[3:] for page in PAGES if page.startswith(lang)] for lang in ("en", "zh"))
     shapes = [
         [language for language, _ in blocks(f"{lang}/{page}")] for page in english for lang in ("en", "zh")

@@ -44,7 +44,6 @@ def test_the_rules_hold_against_a_service_by_script() -> None:
 def test_every_flow_works_against_the_service(
     service: RunningService, operator: Operator, tmp_path: Path
 ) -> None:
-    """Every kind of work, previews, live events, money, and errors, with one result that is downloaded."""
     import soundfile
 
     recording = tmp_path / "träumerei.flac"
@@ -79,7 +78,6 @@ def test_every_flow_works_against_the_service(
 
 
 def test_the_types_are_those_of_openapi_yaml_and_refuse_what_the_service_would() -> None:
-    """`npm run types` would change nothing, and a program with wrong parameters does not compile."""
     generated = run("npm", "run", "--silent", "types", "--", "--check")
     compiled = run("npx", "--offline", "tsc", "--project", "tests")
 
@@ -90,7 +88,6 @@ def test_the_types_are_those_of_openapi_yaml_and_refuse_what_the_service_would()
 @pytest.mark.variant("package")
 @ON_ONE_DATABASE
 def test_the_packed_client_works_alone(service: RunningService, operator: Operator, tmp_path: Path) -> None:
-    """Packed twice it is the same bytes; in a new project the README's program compiles and runs."""
     caller = operator.caller(credit="100")
     archives: list[Path] = []
     for name in ("first", "second"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from mcp import Client, MCPError
+from mcp import Client
 from mcp_types import (
     CallToolResult,
     ImageContent,
@@ -16,7 +16,7 @@ from mcp_types import (
     TextContent,
 )
 
-from client.assistant import connected, facts, task_of
+from client.assistant import connected, facts
 from client.conftest import sound
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
@@ -75,12 +75,10 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 def text_of(result: CallToolResult) -> str:
-    """The text of an answer."""
     return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 def test_every_tool_answers_with_files_links_and_small_previews(as_caller: Caller, folder: Path) -> None:
-    """Speech, image and transcript are files; a request that is sent again is the same job."""
     seen: list[tuple[float, float | None, str | None]] = []
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
@@ -155,32 +153,12 @@ def test_bad_input_gets_an_error_that_says_what_would_be_right(
     assert [] == as_caller.get("/v1/jobs").json()["data"]
 
 
-@ON_ONE_DATABASE
-def test_a_client_without_the_extension_gets_no_tasks(as_caller: Caller, folder: Path) -> None:
-    """A call that waits no longer says how to go on; the methods of tasks are refused."""
-
-    async def ask(client: Client) -> tuple[CallToolResult, CallToolResult, str]:
-        begun = await client.call_tool("say", {"text": "[fake:sleep=1] x", "wait_s": 0})
-        job = facts(begun)["job_id"]
-        with pytest.raises(MCPError) as error:
-            await task_of(client.session, job)
-        return begun, await client.call_tool("job", {"job_id": job, "wait_s": 60}), error.value.message
-
-    begun, finished, refused = asking(folder, ask)
-
-    assert "call `job` with this id" in text_of(begun) and "state" in facts(begun)
-    assert "succeeded" == facts(finished)["state"] and (folder / facts(finished)["file"]).is_file()
-    assert "io.modelcontextprotocol/tasks" in refused
-
-
 def desk_of(folder: Path) -> LocalDesk:
-    """The tools of a server, in this process."""
     named = Folder(folder)
     return LocalDesk(link_to(None, None, timeout=60, max_retries=5, journal=named.own, clock=None), named)
 
 
 async def said(desk: LocalDesk, **words: Any) -> CallToolResult:
-    """The outcome of `say`."""
     work = await desk.call("say", SayToFile(text="Hold the note.", **words))
     assert isinstance(work, Work) and await work.until(lambda: work.is_done, 60)
     return work.result()
@@ -190,7 +168,6 @@ async def said(desk: LocalDesk, **words: Any) -> CallToolResult:
 def test_a_result_that_has_become_a_link_is_not_followed(
     as_caller: Caller, folder: Path, tmp_path: Path
 ) -> None:
-    """Asked for it again, the assistant is not given what lies outside of the folder."""
     (folder / "talk.wav").write_bytes(sound(1, 16_000, 1))
     secret = tmp_path / "secret.txt"
     secret.write_text("A secret.")
@@ -259,11 +236,7 @@ def test_an_assistant_cannot_hide_or_disguise_a_file(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("line", "code", "text"),
-    [
-        (("mcp", "none"), 2, "none: no such folder"),
-        (("mcp", "."), 4, "tenuto login"),
-        (("mcp", "."), 2, "pip install 'tenuto-client[mcp]'"),
-    ],
+    [(("mcp", "."), 4, "tenuto login"), (("mcp", "."), 2, "pip install 'tenuto-client[mcp]'")],
 )
 def test_what_prevents_the_start_is_one_line(
     run: Run, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], code: int, text: str

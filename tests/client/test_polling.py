@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from client.conftest import JOB, VirtualClock, accepted, content, succeeded, told
-from client.test_client_rules import BUSY, client, segment
+from client.conftest import JOB, VirtualClock, accepted, client, content, succeeded, told
+from client.test_client_rules import BUSY, segment
 from client.test_verbs import run
 from servers.scripted import Asked, Reply, ScriptedService
 from tenuto_client import ContentMismatch, GaveUpWaiting
@@ -105,16 +105,6 @@ def test_a_service_that_refuses_wait_is_read_without_it(clock: VirtualClock) -> 
     assert [1.0, 2.0, 2.0] == clock.slept[-3:]
 
 
-def test_a_long_retry_after_is_waited_for(clock: VirtualClock) -> None:
-    """A `Retry-After` of half an hour does not make the client give up (R222)."""
-    busy = Reply(503, BUSY, {"Retry-After": "1800"})
-    replies = [busy, accepted(Retry_After="1"), busy, succeeded()]
-    with ScriptedService(replies) as service, client(service, clock) as tenuto:
-        state = tenuto.speech.create("x", model="m").wait().state
-
-    assert ("succeeded", [1800.0, 1.0, 1800.0]) == (state, clock.slept)
-
-
 @pytest.mark.parametrize(
     "last", [Reply(503, BUSY, {"Retry-After": "7000"}), told("queued", headers={"Retry-After": "7000"})]
 )
@@ -150,7 +140,6 @@ def streamed(lists: list[list[dict[str, Any]]], retry_after: str = "1") -> Scrip
 
 
 def spoken(sequence: int, attempt: str = "a") -> dict[str, Any]:
-    """A segment whose sound is its own id."""
     found = segment(sequence, attempt, b"")
     sound = found["segment_id"].encode()
     return found | {"size_bytes": len(sound), "sha256": hashlib.sha256(sound).hexdigest()}

@@ -42,7 +42,6 @@ def with_ffmpeg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_any_audio_becomes_16_khz_mono_flac(tmp_path: Path) -> None:
-    """16 kHz FLAC stays unchanged, what soundfile reads is converted, anything else is an error."""
     wav = tmp_path / "a.wav"
     wav.write_bytes(sound(seconds=2))
     with as_flac(wav) as flac:
@@ -160,17 +159,9 @@ def test_the_sound_of_a_film_is_the_same_also_in_parts(tmp_path: Path) -> None:
     assert 1 == len(str(told.value).splitlines()) and film.name in str(told.value)
 
 
-def test_what_ffmpeg_says_may_be_in_any_encoding_and_where_there_is_none_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It repeats the file's name, whose bytes may be GBK; the error is still one of the recording."""
-    tool, odd = tmp_path / "ffmpeg", tmp_path / "odd.webm"
-    odd.write_bytes(b"\x1aE\xdf\xa3 and so on")
+def test_where_there_is_no_ffmpeg_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "odd.webm").write_bytes(b"\x1aE\xdf\xa3 and so on")
+
     with pytest.raises(AudioError, match="with ffmpeg on the PATH, more formats work"):
-        split(odd, tmp_path / "out")
-    tool.write_bytes(b"#!/bin/sh\nprintf '\\304\\343: no such stream\\n' >&2\nexit 1\n")
-    tool.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(AudioError, match=r"not even by ffmpeg: .*no such stream"):
-        convert(odd, tmp_path / "x.flac")
+        split(tmp_path / "odd.webm", tmp_path / "out")

@@ -20,7 +20,6 @@ __all__ = ["run"]
 def test_a_file_has_the_form_of_its_name(
     run: Run, service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
-    """Sound as MP3, Opus and FLAC, an image as WebP and JPEG, from the commands and the SDK."""
     at = {"url": service.url, "key": caller.key}
     names = ("a.mp3", "b.opus", "c.flac", "d.ogg")
     codes = [run("say", "Hold the note.", "-o", name, "-q", **at)[:2] for name in names]

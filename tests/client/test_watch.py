@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from client.conftest import SOUND, VirtualClock, content, sound, succeeded
-from client.test_batch import client, count
+from client.conftest import SOUND, VirtualClock, client, content, sound, succeeded
+from client.test_batch import count
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
 from servers.scripted import Asked, Reply, ScriptedService
@@ -21,7 +21,6 @@ __all__ = ["run"]
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files need no time to settle."""
     monkeypatch.setattr(inbox, "SETTLE_S", 0.0)
 
 
@@ -30,7 +29,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_in_a_folder_is_done_once(
     run: Run, service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
-    """A recording and a text; again nothing; another name costs nothing, another content is new work."""
     at = {"url": service.url, "key": caller.key}
     source = tmp_path / "in"
     source.mkdir()

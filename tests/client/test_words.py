@@ -1,15 +1,13 @@
 """Every message of the package is translated."""
 
-import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import tenuto_client
 from client.test_verbs import Run, run
-from servers.messages import names, texts_of
+from servers.messages import names, reports_of, texts_of
 from tenuto_client.commands import VERBS, words
 from tenuto_client.commands.exits import _HEADLINES
 from tenuto_client.commands.parser import _MESSAGES
@@ -22,37 +20,17 @@ ERRORS = {name for name in tenuto_client.__all__ if name[0].isupper()} | {"Lost"
 HAN = re.compile("[\u4e00-\u9fff]")
 
 
-def messages() -> Iterator[tuple[str, str]]:
-    """Where each error of the package is raised, and what it says; what is filled in is a word of Latin."""
-    for file in [*SOURCE.glob("*.py"), *SOURCE.glob("commands/*.py")]:
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
-                said = sample(node.args[0]) if node.args else None
-                if said is not None:
-                    yield f"{file.name}:{node.lineno}", said
-
-
-def sample(node: ast.expr) -> str | None:
-    """An example of the text; None if it is not a literal."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.JoinedStr):
-        return "".join(str(part.value) if isinstance(part, ast.Constant) else "nomen" for part in node.values)
-    return None
-
-
 def test_every_error_of_the_package_has_a_chinese_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands' own texts go through `t`; these are the errors that a program sees, too."""
     monkeypatch.setenv("LC_ALL", "zh_CN.UTF-8")
     words.is_chinese.cache_clear()
-    found = dict(messages())
-    translated = {where: words.translated(said) for where, said in found.items()}
-    kept = {where: said.count("nomen") for where, said in translated.items()}
+    files = [*SOURCE.glob("*.py"), *SOURCE.glob("commands/*.py")]
+    said = {text for file in files for text in reports_of(file, dict.fromkeys(ERRORS, (0,)))}
+    translated = {text: words.translated(text) for text in said}
     words.is_chinese.cache_clear()
 
-    assert 30 < len(found)
-    assert [] == [found[where] for where, said in translated.items() if not HAN.search(said)]
-    assert {where: said.count("nomen") for where, said in found.items()} == kept
+    assert 30 < len(said)
+    assert [] == [text for text in said if not HAN.search(translated[text])]
+    assert [] == [text for text in said if text.count("nomen") != translated[text].count("nomen")]
 
 
 def test_every_message_of_the_commands_has_its_chinese() -> None:
@@ -77,7 +55,6 @@ def test_every_message_of_the_commands_has_its_chinese() -> None:
     ],
 )
 def test_an_error_is_chinese_to_its_end(run: Run, line: tuple[str, ...], told: str) -> None:
-    """No connection, no number, a folder: not a word of English is left in them."""
     _, _, said = run(*line, LC_ALL="zh_CN.UTF-8")
 
     assert f"tenuto: {told}" == said.splitlines(keepends=True)[-1]

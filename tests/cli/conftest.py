@@ -53,7 +53,6 @@ def operator(tmp_path: Path) -> Operator:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home folder of a person, without a login."""
     for name in [name for name in os.environ if name.startswith(("TENUTO_", "XDG_"))]:
         monkeypatch.delenv(name)
     home = tmp_path / "home"

@@ -1,4 +1,7 @@
-"""`tenuto admin accounts` and `keys`: what they print, and what it means for the next request."""
+"""`tenuto admin accounts`, `keys` and `voices`: what they print, and what it means for the next request."""
+
+from contextlib import closing
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -7,6 +10,7 @@ from cli.conftest import Operator, rows
 from servers.command_lines import told
 from servers.service import RunningService
 from tenuto.db.database_opening import open_database
+from tenuto.features.decoding.wav import pcm16_wav
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -109,7 +113,6 @@ def status(service: RunningService, key: str) -> int:
 
 
 def test_an_invitation_leads_into_the_studio(paid_service: RunningService) -> None:
-    """The link is where the service listens; its token sets a password, suspend and resume hold at once."""
     name, password = f"guest of {paid_service.port} & more", "a long enough password"
     old = paid_service.command("admin", "accounts", "invite", name).stdout.strip().partition("#")[2]
     url, _, token = paid_service.command_json("admin", "accounts", "invite", name)["link"].partition(
@@ -127,3 +130,45 @@ def test_an_invitation_leads_into_the_studio(paid_service: RunningService) -> No
 
     assert paid_service.url == url
     assert (400, 201, 401, 200) == (ended.status_code, entered.status_code, out, login.status_code)
+
+
+CONTENT = pcm16_wav(bytes(2 * 16_000), 16_000, 1)
+
+
+def test_built_in_voices_are_listed_and_a_damaged_one_breaks_no_list(
+    operator: Operator, database_url: str, tmp_path: Path
+) -> None:
+    """They are there before any service has run. What is no recording of a voice is refused in one line that
+    says why, by the same rules as for uploads."""
+    operator.settings.update(database=database_url)
+    kinds = [voice["kind"] for voice in operator.json("admin", "voices", "list")]
+    damaged = operator.json("admin", "voices", "list")[2]["id"]
+    change = "update voice set languages = '[\"zh\"' where id = :id"
+    with closing(open_database(database_url)) as database:
+        database.write(lambda tx: tx.run(change, id=damaged))
+    (tmp_path / "x.wav").write_bytes(b"no WAV")
+    refused = operator("admin", "voices", "import", str(tmp_path / "x.wav"), "--name", "x")
+    listed = {voice["id"]: voice for voice in operator.json("admin", "voices", "list")}
+    table = {line["id"]: line["languages"] for line in rows(operator("admin", "voices", "list"))}
+
+    assert ["shared", *["official"] * 11, *["emotion"] * 2] == kinds
+    assert 14 == len(listed) and ([], True) == (listed[damaged]["languages"], listed[damaged]["damaged"])
+    assert [damaged] == [voice_id for voice_id, languages in table.items() if languages == "damaged"]
+    assert "it is not RIFF WAVE" in told(refused)
+
+
+def test_an_imported_voice_is_everybodys(paid_service: RunningService, tmp_path: Path) -> None:
+    """Every account sees and hears it at once, under a new id each time (R161, R175)."""
+    file = tmp_path / "voice.wav"
+    file.write_bytes(CONTENT)
+    words = ("admin", "voices", "import", str(file), "--name", "远山", "--languages", "zh, en")
+    first, second = (paid_service.command_json(*words)["id"] for _ in range(2))
+    with paid_service.client(paid_service.make_key(credit="1")) as client:
+        listed = {voice["voice_id"]: voice for voice in client.get("/v1/voices").json()["data"]}
+        content = client.get(f"/v1/voices/{first}/content").content
+
+    assert first != second and second in listed
+    assert ("official", "远山", ["zh", "en"], None) == tuple(
+        listed[first][name] for name in ("kind", "name", "languages", "provenance")
+    )
+    assert CONTENT == content

@@ -29,7 +29,6 @@ def own(home: Path, tmp_path: Path) -> Iterator[RunningService]:
 def test_on_a_terminal_a_verb_asks_once_and_then_works(
     own: RunningService, home: Path, tmp_path: Path
 ) -> None:
-    """Whoever says no, and a script, is told the one command and nothing is made; with Return comes a WAV."""
     refused, told = at_a_terminal(b"n\n", "say", "Hello", folder=tmp_path)
     script = run("say", "Hello")
     before = own.command_json("admin", "accounts", "list"), (home / ".config").exists()
@@ -47,7 +46,6 @@ def test_on_a_terminal_a_verb_asks_once_and_then_works(
 
 
 def test_a_login_is_the_operators_account_and_logging_out_revokes_its_key(own: RunningService) -> None:
-    """What `login --local` made stops working with `logout`. Of several accounts none is guessed."""
     own.command("admin", "accounts", "create", "mine", "--credit", "3")
     made = run("login", "--local")
     listed = run("login", "--list").stdout.splitlines()

@@ -149,7 +149,6 @@ def test_a_model_that_fails_its_test_stays_disabled(adding: Operator, hub: Hub) 
 
 
 def test_what_the_first_download_pinned_later_ones_must_match(adding: Operator, hub: Hub) -> None:
-    """After a removal, too: other bytes at the same revision are refused. `--update` makes a new pin."""
     adding("admin", "models", "add", NAME, "--yes")
     removed = adding("admin", "models", "remove", NAME, "--yes")
     hub.sent_instead[FILE] = JUNK[::-1]
@@ -168,7 +167,6 @@ def test_what_the_first_download_pinned_later_ones_must_match(adding: Operator, 
 
 @pytest.fixture
 def update(add: Callable[..., int], hub: Hub, tmp_path: Path) -> Callable[..., int]:
-    """Adds the model, and then the hub has a second revision, which is taken by this command."""
     assert 0 == add()
     newer = tmp_path / "newer"
     newer.write_bytes(NEWER)

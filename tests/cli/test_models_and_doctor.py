@@ -100,7 +100,6 @@ def test_the_table_that_is_printed_is_one_that_is_taken(every_line: bool) -> Non
 def test_adapters_are_listed_and_printed_with_a_path_to_their_interpreter(
     operator: Operator, tmp_path: Path
 ) -> None:
-    """By its link, which a Python knows its environment by; an adapter that there is not is told."""
     (tmp_path / "env").mkdir()
     (tmp_path / "env" / "python").symlink_to(sys.executable)
     listed = {line["adapter"]: line for line in rows(operator("admin", "adapters"))}

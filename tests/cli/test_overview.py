@@ -101,7 +101,6 @@ def files_of_commands() -> list[Path]:
 
 
 def test_every_text_of_these_commands_has_its_chinese() -> None:
-    """Each text in the help, and each line about a command; none is left that nothing prints."""
     used = {text for file in files_of_commands() for text in texts_of(file)}
     used |= {text for command in nodes(all_commands()) for text in (command.about, command.heading) if text}
     missing = used - set(WORDS) - set(WORDS_OF_CALLERS)

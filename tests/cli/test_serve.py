@@ -1,4 +1,4 @@
-"""`tenuto serve`, and `tenuto api` with `tenuto worker` beside it: what they say, do and leave."""
+"""`tenuto serve`: what it says, does and leaves, and where its settings come from."""
 
 import os
 import re
@@ -122,7 +122,6 @@ def log_of(operator: Operator) -> str:
 
 
 def test_a_service_runs_although_nothing_can_be_printed(operator: Operator, tmp_path: Path) -> None:
-    """Its stdout is on a full disk: a restart is how content gets erased."""
     settings = operator.environment(engines="fake", port="0")
     with (tmp_path / "log").open("w") as log, Path("/dev/full").open("w") as full:
         process = subprocess.Popen([TENUTO, "serve"], env=settings, stdout=full, stderr=log)
@@ -189,3 +188,34 @@ def test_a_service_on_a_nearly_full_disk_says_so_first(
         logged.append([(line["event"], line["free_mib"], line["needed_mib"]) for line in logs])
 
     assert [[], [("disk.low", 1023, 1024)]] == logged
+
+
+def test_all_wrong_settings_are_named_at_once(operator: Operator, tmp_path: Path) -> None:
+    file = tmp_path / "tenuto.toml"
+    file.write_text('colour = "red"\nport = 70001\n[models."hexgrad/Kokoro-82M"]\ndepth = 1\n')
+    done = operator("serve", "--port", "99999", "--config", str(file), engines="tin", no_such="1")
+    first, *wrong = done.stderr.splitlines()
+
+    assert (1, "", "tenuto: settings are wrong:") == (done.returncode, done.stdout, first)
+    named = (f"{file}: colour:", "TENUTO_NO_SUCH:", 'models."hexgrad/Kokoro-82M".depth:', "engines:", "port:")
+    assert [] == [line for line in wrong if not line.startswith(tuple(f"  {name}" for name in named))]
+    assert [] == [name for name in named if not any(line.startswith(f"  {name}") for line in wrong)]
+    assert "99999" in done.stderr and "70001" not in done.stderr
+    assert not operator.folder.exists()
+    other = tmp_path / "other"
+    assert 0 == operator("admin", "accounts", "create", "me", "--data", str(other)).returncode
+    assert (0o700, False) == (other.stat().st_mode & 0o777, operator.folder.exists())
+
+
+def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp_path: Path) -> None:
+    """No traceback for a folder that is a file, or a database that is away or none."""
+    (tmp_path / "file").touch()
+    (tmp_path / "none.db").write_text("This is no database." * 100)
+    away = operator("admin", "accounts", "list", database="postgresql://127.0.0.1:1/tenuto")
+    none = operator("admin", "accounts", "list", database=f"sqlite:///{tmp_path / 'none.db'}")
+    file = operator("admin", "accounts", "list", "--data", str(tmp_path / "file"))
+
+    assert "the database does not answer: Connection refused; start it" in told(away)
+    assert "file is not a database" in told(none)
+    assert "cannot be the data folder: File exists; choose another with --data" in told(file)
+    assert {1} == {done.returncode for done in (away, none, file)}

@@ -15,7 +15,6 @@ from tenuto.features.help.uninstall import of_root
 
 @pytest.fixture
 def used(home: Path) -> Path:
-    """The home of one with everything that Tenuto leaves behind: weights, a login, a job, a script."""
     files = {
         ".cache/tenuto/.verified/old-model.json": "{}",
         ".cache/tenuto/.compiled/decoder.compiled": "x",
@@ -62,7 +61,6 @@ def test_it_says_what_lies_where_and_removes_nothing(used: Path, data: Path) -> 
 
 
 def test_only_what_is_asked_for_goes_and_only_what_is_ours(used: Path, data: Path) -> None:
-    """The weights, then the rest; what is somebody else's, or a library's, stays and is named."""
     cache = run("uninstall", "--cache", "--yes", TENUTO_DATA=str(data))
     gone, kept = (used / ".cache/tenuto").exists(), (data / "tenuto.db").exists()
     other = data.parent / "other"
@@ -111,7 +109,6 @@ def test_it_is_refused_while_a_service_runs(used: Path, tmp_path: Path) -> None:
 
 
 def test_what_root_has_installed_is_listed_alone(tmp_path: Path) -> None:
-    """The units and folders of docs/operations/systemd.md; sizes are written as people do."""
     for name in ("etc/systemd/system/tenuto-serve.service", "etc/systemd/system/cron.service"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")

@@ -94,7 +94,6 @@ async def poll(session: Any, task_id: str) -> CallToolResult:
 
 @asynccontextmanager
 async def connected(folder: Path, *extensions: ClientExtension) -> AsyncIterator[Client]:
-    """A client of `tenuto mcp FOLDER`."""
     server = StdioServerParameters(command=TENUTO, args=["mcp", str(folder)], env={**os.environ})
     async with Client(stdio_client(server), extensions=list(extensions)) as client:
         yield client

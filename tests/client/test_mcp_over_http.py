@@ -64,7 +64,6 @@ def operator(service: RunningService) -> Iterator[Operator]:
 
 @asynccontextmanager
 async def connected(service: RunningService, key: str, *extensions: Any) -> AsyncIterator[Client]:
-    """The official client, with a bearer key."""
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx2.AsyncClient(headers=headers, timeout=60, verify=PLAIN) as http:
         transport = streamable_http_client(f"{service.url}/mcp", http_client=http)
@@ -73,8 +72,6 @@ async def connected(service: RunningService, key: str, *extensions: Any) -> Asyn
 
 
 def calling(service: RunningService, key: str, *calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
-    """The results of these calls, one after the other."""
-
     async def main() -> list[CallToolResult]:
         async with connected(service, key) as client:
             return [await client.call_tool(name, arguments) for name, arguments in calls]
@@ -235,8 +232,6 @@ def test_pages_of_other_origins_are_refused(
 
 NOT_THE_PROTOCOL = [
     b"{",
-    b"[]",
-    b"7",
     b"[" * 60_000,
     b'{"jsonrpc": "2.0", "id": {}, "method": 7}',
     b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}',
@@ -278,7 +273,6 @@ def test_a_body_and_what_is_in_it_have_limits(service: RunningService, caller: C
 def test_calls_of_a_key_have_a_limit_and_leave_with_their_clients(
     service: RunningService, caller: Caller, operator: Operator
 ) -> None:
-    """Of the ninth the key gets 429, another key is answered; whoever disconnects frees the place."""
     job = caller.submit("[fake:sleep=50] x")
     call = {"name": "job", "arguments": {"job_id": job, "wait_s": 45}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
@@ -333,7 +327,6 @@ def test_a_recording_comes_with_its_call(service: RunningService, caller: Caller
 def test_what_is_not_a_recording_is_an_answer_that_says_what_is(
     service: RunningService, caller: Caller
 ) -> None:
-    """Nothing of it is stored or logged."""
     secret = "bm90IGEgcmVjb3JkaW5n"
     wrong = {
         "give either": {"recording": secret, "input_artifact_id": "artifact_x"},

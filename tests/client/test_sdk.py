@@ -134,7 +134,6 @@ def test_errors_say_what_is_wrong_and_what_mends_it(
 
 
 def test_keys_come_from_arguments_variables_and_logins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this order; a saved key goes to its own address alone; no key is shown."""
     from tenuto_client import settings
 
     with pytest.raises(NotConfigured) as none:

@@ -10,7 +10,7 @@ import pytest
 from scripts import unspoken_table
 
 from client.conftest import accepted, content, succeeded
-from client.test_verbs import Run, run
+from client.test_verbs import run
 from servers.scripted import ScriptedService
 from servers.terminals import at_a_terminal
 from tenuto.features.models.cache import default_cache
@@ -83,21 +83,6 @@ def test_the_sdk_warns_before_it_submits(tmp_path: Path) -> None:
     ]
     assert [(__file__, UnspokenTextWarning)] * 3 == [(one.filename, one.category) for one in told]
     assert 4 == submitted
-
-
-def test_the_command_line_names_what_is_left_out(run: Run) -> None:
-    """On stderr, before the job is submitted; not with `--quiet`. A script is only told that all of it is."""
-    with ScriptedService([accepted(Retry_After="1"), succeeded(), content()]) as service:
-        told = run(*LINE, "Привет, world", url=service.url)
-        service._replies[:] = [accepted(Retry_After="1"), succeeded(), content()]
-        quiet = run(*LINE, "😀 ok", "-q", url=service.url)
-        service._replies[:] = [accepted(Retry_After="1"), succeeded(), content()]
-        silent = run(*LINE, "Привет", url=service.url)
-
-    assert (0, "x.wav\n") == told[:2]
-    assert told[2].startswith("these characters cannot be spoken and will be left out: П р и в е т\n")
-    assert (0, "x.wav\n", "") == quiet
-    assert 0 == silent[0] and "nothing in this text can be spoken" in silent[2]
 
 
 def test_a_person_is_asked_before_a_text_without_any_sound_is_sent(tmp_path: Path) -> None:

@@ -172,7 +172,6 @@ def test_a_link_keeps_leading_to_its_file_whatever_the_length_of_its_name(run: R
 def test_voices_jobs_and_money_from_the_command_line(
     run: Run, at: dict[str, str], caller: Caller, tmp_path: Path
 ) -> None:
-    """Tables for scripts have tabs and their headings; names stand for ids."""
     (tmp_path / "mine.wav").write_bytes(sound())
     added = json.loads(run("voices", "add", "mine.wav", "--json", **at)[1])
     run("voices", "rename", "mine", "Hill", **at)
@@ -216,13 +215,12 @@ REFUSED = {"error": {"code": "some_code", "message": "No.", "request_id": "req_1
     ("code", "line", "replies"),
     [
         (exits.FAILED, ("jobs", "wait", JOB), [told("cancelled")]),
-        (exits.USAGE, ("jobs", "get", JOB), [Reply(404, REFUSED)]),
         (exits.USAGE, ("say", "x", *MODEL, "-o", "no/such/x.wav"), []),
         (exits.USAGE, ("say", "x", *MODEL, "-o", "x.docx"), []),
         (exits.USAGE, ("say", "chapter.txt", *MODEL), []),
         (exits.USAGE, ("say", "x", *MODEL, "-o", "/proc/x.wav"), []),
         (exits.RECOVERY, ("say", "x", *MODEL), [accepted(Retry_After="1"), told("recovery_required")]),
-        (exits.RECOVERY, ("jobs", "wait", JOB), [told("resting")]),
+        (exits.USAGE, ("jobs", "wait", JOB, "--timeout", "nan"), []),
         (exits.AUTHENTICATION, ("balance",), [Reply(403, REFUSED)]),
         (exits.NETWORK, ("balance",), [Reply(503, REFUSED, {"Retry-After": "9999"})]),
         (exits.GAVE_UP, ("jobs", "wait", JOB, "--timeout", "0.2"), [told("running")]),
@@ -418,7 +416,6 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_values_are_completed_as_the_service_has_them(
     run: Run, service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
-    """Names of voices that a shell takes as one word, else their ids; models, jobs, accounts."""
     at = {"url": service.url, "key": caller.key, "TENUTO_DATA": str(service.folder)}
     at |= {"TENUTO_DATABASE": service.database_url} if service.database_url else {}
     (tmp_path / "v.wav").write_bytes(sound(2))

@@ -1,6 +1,8 @@
 """The first minute of a caller on the machine where their own `tenuto serve` runs: no key to copy."""
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +10,7 @@ import pytest
 
 from cli.conftest import run
 from servers.postgres import PostgresServer
-from servers.service import RunningService
+from servers.service import TENUTO, RunningService
 from servers.terminals import at_a_terminal
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
@@ -134,17 +136,22 @@ def test_a_service_on_postgresql_offers_no_login(
 def test_without_arguments_tenuto_shows_what_is_and_what_comes_next(
     home: Path, tmp_path: Path, own: RunningService
 ) -> None:
-    nothing = run(HOME=str(tmp_path / "nobody"), XDG_STATE_HOME=str(tmp_path / "nobody")).stdout
-    before = run().stdout
+
+    def shown(**variables: str) -> str:
+        done = subprocess.run([TENUTO], env=os.environ | variables, capture_output=True, text=True)
+        assert (0, "") == (done.returncode, done.stderr)
+        return done.stdout
+
+    nothing = shown(HOME=str(tmp_path / "nobody"), XDG_STATE_HOME=str(tmp_path / "nobody"))
+    before = shown()
     run("login", "--local")
-    after = run()
+    after = shown()
     own.stop()
-    stopped = run().stdout
+    stopped = shown()
 
     assert f"service:  yours runs at {own.url}, with its data in {own.folder}\nlogin:    none yet\n" in before
-    assert re.search(rf"^login:    {own.url} with the key tn_...…....$", after.stdout, re.MULTILINE)
-    assert "\nmodels:   7 of 7 ready\n" in after.stdout
+    assert re.search(rf"^login:    {own.url} with the key tn_...…....$", after, re.MULTILINE)
+    assert "\nmodels:   7 of 7 ready\n" in after
     assert '\n  tenuto say "Hello" -o hello.wav  turn text into speech\n' in before
-    assert (0, "") == (after.returncode, after.stderr)
     assert "\n  tenuto serve  " in nothing and not (tmp_path / "nobody").exists()
     assert "none of yours runs" in stopped and "models:   the service does not answer" in stopped

@@ -147,6 +147,7 @@ def test_every_failing_line_of_doctor_ends_with_its_remedy(operator: Operator, t
     remedies = failing(bad.stdout)
     chmod = next(remedy for remedy in remedies.values() if remedy.startswith("chmod"))
     operator.folder.chmod(int(shlex.split(chmod)[1], 8))
+    operator("admin", "accounts", "create", "me")
     good = operator("admin", "doctor", engines="fake", ffmpeg=ffmpeg())
 
     assert {chmod, "tenuto models pull"} < set(remedies.values())

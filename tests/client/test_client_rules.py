@@ -520,9 +520,8 @@ def test_what_was_asked_for_says_which_media_type_is_right(
         with pytest.raises(ContentMismatch, match=f"{other}, not audio/wav"):
             job.read()
         asked = len(service.asked)
-        unknown = tenuto.jobs.get(JOB)
         service._replies[:] = [succeeded(media_type="text/html", kind=None)]
         with pytest.raises(ContentMismatch, match="not audio/wav or application/json or image/png"):
-            unknown.refresh().read()
+            tenuto.jobs.get(JOB).read()
 
     assert 2 == asked

@@ -1,4 +1,4 @@
-"""Jobs that finished without a result or were interrupted, and odd ids: there is no second job (R228, R230)."""
+"""Jobs that ended without a result, or were interrupted, and odd ids: there is no second job (R228, R230)."""
 
 import json
 import os

@@ -112,11 +112,12 @@ def test_what_is_not_whole_is_refused_before_anything_is_sent(
 ) -> None:
     """In one line, with the seconds that can be read and how to go on (P6)."""
     content = made(wav, tmp_path / "whole", *way)
-    (tmp_path / "damaged").write_bytes(damage(content))
+    damaged = tmp_path / f"damaged.{way[-1]}"
+    damaged.write_bytes(damage(content))
     if "g722" not in way:
         assert 6 == pytest.approx(convert(tmp_path / "whole", tmp_path / "out.flac"), abs=0.1)
     with pytest.raises(AudioError, match=told) as refused:
-        convert(tmp_path / "damaged", tmp_path / "out.flac")
+        convert(damaged, tmp_path / "out.flac")
 
     assert 1 == len(str(refused.value).splitlines())
 

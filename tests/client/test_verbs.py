@@ -216,7 +216,7 @@ REFUSED = {"error": {"code": "some_code", "message": "No.", "request_id": "req_1
     [
         (exits.FAILED, ("jobs", "wait", JOB), [told("cancelled")]),
         (exits.USAGE, ("say", "x", *MODEL, "-o", "no/such/x.wav"), []),
-        (exits.USAGE, ("say", "x", *MODEL, "-o", "x.docx"), []),
+        (exits.USAGE, ("draw", "x", *MODEL, "-o", "x.gif"), []),
         (exits.USAGE, ("say", "chapter.txt", *MODEL), []),
         (exits.USAGE, ("say", "x", *MODEL, "-o", "/proc/x.wav"), []),
         (exits.RECOVERY, ("say", "x", *MODEL), [accepted(Retry_After="1"), told("recovery_required")]),

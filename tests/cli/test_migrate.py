@@ -175,7 +175,6 @@ def test_a_copy_of_an_older_version_is_accepted_and_an_empty_one_is_not(
     refused = operator("admin", "migrate")
     accepted = operator("admin", "database", "accept")
     after = ask(pair.old, applied)
-    # Of several hosts nobody guesses which one it was.
     operator.settings.update(database=pair.url)
     (operator.folder / "blobs" / "database.json").write_bytes(b"{")
     damaged = operator("admin", "accounts", "list")

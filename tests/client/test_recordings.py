@@ -165,14 +165,6 @@ def test_the_sound_of_a_film_is_the_same_also_in_parts(tmp_path: Path) -> None:
     assert 1 == len(str(told.value).splitlines()) and film.name in str(told.value)
 
 
-def test_where_there_is_no_ffmpeg_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    (tmp_path / "odd.webm").write_bytes(b"\x1aE\xdf\xa3 and so on")
-
-    with pytest.raises(AudioError, match="with ffmpeg on the PATH, more formats work"):
-        split(tmp_path / "odd.webm", tmp_path / "out")
-
-
 __all__ = ["run"]
 
 

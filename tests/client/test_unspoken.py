@@ -59,7 +59,6 @@ def test_the_table_is_what_the_model_does(lang: str, step: int) -> None:
 
 
 def test_the_sdk_warns_before_it_submits(tmp_path: Path) -> None:
-    """A Python warning that names the letters, at the caller's own line, from both clients."""
 
     async def speak(url: str, text: str) -> None:
         async with AsyncTenuto("tn_x", url, journal=False) as client:

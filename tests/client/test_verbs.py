@@ -465,14 +465,15 @@ def test_nothing_is_completed_and_said_where_nothing_answers(run: Run, tmp_path:
     assert {(0, "", "")} == shown and [] == [*tmp_path.iterdir()]
 
 
-def test_a_slow_service_is_not_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_service_is_not_waited_for() -> None:
     """Whoever pressed Tab goes on typing: it ends by itself, silently, although nothing ever answers."""
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        environment = os.environ | {"TENUTO_BASE_URL": url, "TENUTO_API_KEY": "tn_test"}
+        words = [TENUTO, "completion", "--values", "voices"]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
 
-        assert (0, "", "") == run("completion", "--values", "voices", url=url)
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
 
 def test_completion_is_installed_where_the_shell_looks(run: Run, tmp_path: Path) -> None:

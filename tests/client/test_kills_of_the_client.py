@@ -113,7 +113,9 @@ def test_whenever_it_is_killed_there_is_one_job_one_charge_and_the_file(
         begun = any((tmp_path / str(step) / "journal").glob("*.journal"))
         # `resume` finishes what was begun; before the journal knows of it there is nothing to finish.
         second = run("resume") if step % 2 and begun else run(*words)
-        return first, check(caller, tmp_path / str(step) / words[-1]) or (second.returncode and second.stderr)
+        return first, check(caller, tmp_path / str(step) / words[-1]) or second.stderr * bool(
+            second.returncode
+        )
 
     at_each_step(operator, killed_and_again)
 
@@ -281,7 +283,7 @@ def killed_with_its_server(process: "subprocess.Popen[str]") -> str:
             for pid in (process.pid, *servers):
                 os.kill(pid, signal.SIGKILL)
             process.wait()
-            return task
+            return str(task)
     raise AssertionError("its recognition never went on")
 
 

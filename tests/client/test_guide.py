@@ -1,7 +1,4 @@
-"""Every block of code in docs/guide is run, page by page, as a reader would: in order, in one folder.
-
-Those that readers copy keep the contract's rules for downloads.
-"""
+"""Every block of code in docs/guide is run, page by page, as a reader would: in order, in one folder."""
 
 import hashlib
 import json

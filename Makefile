@@ -177,8 +177,8 @@ ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of h
 	@$(RAY)/bin/python -m pytest tests/core/host
 
 pictures: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked  ## every page of the studio into build/pictures; updates those of the documentation
-	@cd tests && ../$(BIN)/python -m studio.screenshots
-	@cd tests && ../$(BIN)/python -m studio.terminal
+	@$(BIN)/python -m lab.pictures.screenshots
+	@$(BIN)/python -m lab.pictures.terminal
 
 docs: $(DOCS)/.is-installed  ## the documentation site into build/docs, in English and Chinese; every link of it is followed
 	@$(DOCS)/bin/python -m scripts.site

@@ -1,12 +1,9 @@
 """What was spent: exact sums of the ledger, a job's lines, and the table that spreadsheets open."""
 
-import asyncio
 import csv
 import datetime
 import io
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import httpx2
 import pytest
@@ -14,10 +11,6 @@ import pytest
 from features.studio.browsers import DAY_MS, Browser, Studio, error, faults
 from features.studio.conftest import Open
 from servers.world import METERED, SPEECH
-from tenuto.account.caller import Caller
-from tenuto.api.body_bytes import ClientGone
-from tenuto.api.call import Call
-from tenuto.db.database import Transaction
 from tenuto.features.studio import money
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
@@ -81,21 +74,17 @@ def test_where_prices_are_free_nothing_is_held(open_studio: Open) -> None:
     assert [("hold", "0.000000")] == [(line["type"], line["amount"]) for line in lines]
 
 
-@pytest.mark.parametrize(
-    ("query", "wrong"),
-    [
-        ("from=2026-02-30", [("from", "not_allowed")]),
-        ("group=account&to=x", [("group", "not_allowed"), ("to", "not_allowed")]),
-        ("from=2026-01-02&to=2026-01-01", [("from", "out_of_range")]),
-        ("from=2020-01-01&to=2026-01-01", [("from", "out_of_range")]),
-        ("since=2026-01-01", [("since", "unknown_name")]),
-    ],
-)
-def test_days_that_are_none_are_refused(
-    shared_browser: Browser, query: str, wrong: list[tuple[str, str]]
-) -> None:
-    """And spans that are too long, and names that are not known."""
-    assert wrong == faults(shared_browser.get(f"/web/usage?{query}"))
+def test_a_job_of_a_kind_that_is_gone_is_listed_and_counted(studio: Studio) -> None:
+    """Its package was uninstalled: by its name in both, for money was paid; and other kinds are refused."""
+    browser = studio.person("me")
+    job_id = make(studio, browser, SPEECH)
+    studio.world.run("update job set kind = 'shout', model = 'toy/shout' where id = :id", id=job_id)
+    [listed] = browser.get("/web/v1/jobs").json()["data"]
+    [line] = browser.get("/web/v1/usage").json()["data"]
+
+    assert (job_id, "shout") == (listed["id"], listed["kind"])
+    assert ("shout", 1, 0) == (line["kind"], line["jobs"], line["images"])
+    assert [("kind", "not_allowed")] == faults(browser.get("/web/v1/jobs?kind=dance"))
 
 
 def test_a_jobs_lines_are_its_hold_and_its_end(studio: Studio) -> None:
@@ -136,34 +125,6 @@ def test_the_table_has_every_line_and_adds_up(studio: Studio, monkeypatch: pytes
     assert {SPEECH, METERED, ""} == {row["model"] for row in rows}
 
 
-def test_nothing_more_is_read_for_a_client_that_has_left(
-    studio: Studio, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A ledger may have a million lines, and nobody gets the rest of them."""
-    monkeypatch.setattr(money, "PAGE_LINES", 1)
-    browser = studio.person("me")
-    make(studio, browser, METERED)
-    caller, pages, sent = Caller("", browser.account_id(), None, None), [], []
-
-    async def authenticate() -> Caller:
-        return caller
-
-    async def report(read: Callable[[Transaction], Any]) -> Any:
-        pages.append(studio.world.read(read))
-        return pages[-1]
-
-    async def send(message: Any) -> None:
-        sent.append(message["type"])
-
-    call = SimpleNamespace(authenticate=authenticate, report=report, send=send, request_id="req_1")
-    call.scope, call.is_gone = {"method": "GET"}, lambda: len(sent) == 3
-    with pytest.raises(ClientGone):
-        asyncio.run(money.ledger_csv(cast(Any, None), cast(Call, call)))
-
-    assert ["http.response.start", "http.response.body", "http.response.body"] == sent
-    assert 2 == len(pages)
-
-
 def test_no_cell_is_a_formula(studio: Studio) -> None:
     """Names of keys and notes are people's: what a spreadsheet would run is led by an apostrophe."""
     browser = studio.person("me")
@@ -179,19 +140,6 @@ def test_no_cell_is_a_formula(studio: Studio) -> None:
 
     assert {f"'{name}" for name in FORMULAS[:-1]} | {"a;'=1"} <= set(texts)
     assert [] == [text for text in texts if text.startswith(tuple("=+-@＝\t"))]
-
-
-def test_the_head_of_the_table_has_no_body(studio: Studio) -> None:
-    """HEAD is answered like GET."""
-    answer = studio.person("me").request("HEAD", "/web/ledger.csv")
-
-    assert (200, b"") == (answer.status_code, answer.content)
-
-
-@pytest.fixture
-def shared_browser(studio: Studio) -> Browser:
-    """Somebody who has bought nothing."""
-    return studio.person("nobody in particular")
 
 
 def make(studio: Studio, browser: Browser, model: str, *, by_key: str | None = None) -> str:

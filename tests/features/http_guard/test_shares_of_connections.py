@@ -129,26 +129,6 @@ def test_an_address_from_which_a_key_came_displaces_strangers() -> None:
     assert 0 < stranger
 
 
-def test_many_connections_take_no_place_that_was_used_just_now() -> None:
-    """An address with many leaves to those with few what they used in the last seconds."""
-    connections = Connections(50, 0)
-    lately, long_ago = (Idle(connections.enter((f"192.0.2.{n}", 1)), 5.0 + 10 * n) for n in range(2))
-    many = [Idle(connections.enter(("198.51.100.1", 1)), None) for _ in range(49)]
-    first = connections.beyond_most([lately, *many], 51, "198.51.100.1")
-    second = connections.beyond_most([lately, long_ago, *many], 51, "198.51.100.1")
-
-    assert (1, 0) == (first, second)
-    assert (False, True) == (lately.gave_way, long_ago.gave_way)
-
-
-def test_nobody_gives_way_where_everybody_works() -> None:
-    """Then the new ones are too many, and told so."""
-    connections = Connections(10, 0)
-    guests = [Idle(connections.enter(("192.0.2.1", 1)), None) for _ in range(12)]
-
-    assert 2 == connections.beyond_most(guests, 12, "192.0.2.1")
-
-
 @pytest.mark.parametrize("gave_way", [True, False])
 def test_a_place_is_free_once(gave_way: bool) -> None:
     """A connection that gave way is not counted twice when it ends."""

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,16 +15,18 @@ import pytest
 
 from features.s3.bodies import LARGE, SMALL, chunks, left
 from servers.seaweedfs import SeaweedServer
-from servers.threads import lacking
+from tenuto.db.database import Database
 from tenuto.errors import (
     ArtifactUnavailable,
-    CorruptBlob,
+    BucketMissing,
     StorageFailed,
     StoreUnreachable,
 )
-from tenuto.features.s3.s3 import PART_BYTES, WINDOWS_AHEAD, Content, S3Blobs, Windows
+from tenuto.features.s3.s3 import PART_BYTES, Content, S3Blobs
 from tenuto.features.s3.s3_client import S3Location, client
+from tenuto.file import pairing
 from tenuto.file.blob import BlobRecord
+from tenuto.ids import Ids
 
 NewId = Callable[[], str]
 FOREVER_MS = 10**14
@@ -168,34 +170,25 @@ def test_reading_ahead_holds_no_more_than_it_may(place: S3Location, new_id: NewI
         assert [LARGE] * 4 == list(threads.map(blobs.read_all, [record] * 4))
 
 
-def test_reading_ahead_goes_on_after_a_passing_lack_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Meanwhile each reader fetches its blocks itself; afterwards no place to read ahead is missing."""
-    refused = lacking(monkeypatch, "s3-ahead", 2 * WINDOWS_AHEAD)
-    windows, fetchers = Windows(), list[str]()
+def test_a_bucket_that_the_store_makes_when_it_is_needed_is_paired_by_the_first_starts(
+    database: Database, place: S3Location
+) -> None:
+    """Otherwise each of them waits for it in vain, then makes it by writing voices, which are another
+    database's bytes to the one beside it. Of several first writes at once SeaweedFS refuses some.
+    """
+    location = replace(place, bucket=f"made-late-{time.time_ns()}")
 
-    def fetch(first: int, count: int) -> memoryview:
-        fetchers.append(threading.current_thread().name)
-        return memoryview(bytes(range(first, first + count)))
+    def start() -> bool:
+        try:
+            pairing.pair(database, S3Blobs(location), Ids(lambda: 1), place="there", now_ms=1)
+        except StorageFailed:
+            return False
+        return True
 
-    def read() -> bytes:
-        return b"".join(bytes(window) for _, window in windows.read(fetch, 0, 4))
+    with pytest.raises(BucketMissing):
+        next(S3Blobs(location).ids(pairing.ANY_AGE_MS), None)
+    with ThreadPoolExecutor(4) as pool:
+        paired = [each.result() for each in [pool.submit(start) for _ in range(4)]]
 
-    while len(refused) < 2 * WINDOWS_AHEAD:
-        assert bytes(range(4)) == read()
-    assert bytes(range(4)) == read()
-    assert any(name.startswith("s3-ahead") for name in fetchers)
-
-
-def test_bytes_that_change_while_they_are_read(place: S3Location, new_id: NewId) -> None:
-    """A blob that another program writes over fails at the block that is not ours any more."""
-    blobs = S3Blobs(place)
-    record = blobs.write(new_id(), LARGE)
-    reader = blobs.read(record)
-    given = [next(reader)]
-    obstore.put(client(place), f"{record.blob_id[-2:]}/{record.blob_id}", LARGE[:-1])
-
-    with pytest.raises(CorruptBlob):
-        given.extend(iter(reader))
-
-    got = b"".join(given)
-    assert LARGE[: len(got)] == got
+    assert any(paired)
+    assert start()

@@ -3,9 +3,6 @@
 import json
 import re
 import threading
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,17 +13,17 @@ from msgspec.structs import replace
 from servers.processes import until
 from servers.receiver import Message, Receiver, plainly
 from servers.rig import Rig
-from servers.speed import HANG_S, assert_within
-from servers.world import METERED, World, wait_until_somebody_waits
+from servers.speed import HANG_S
+from servers.world import METERED, World
 from tenuto.account.caller import Caller
 from tenuto.db.sql import statements
 from tenuto.errors import InvalidRequest, NotFound
 from tenuto.features.webhooks import operations as webhooks
-from tenuto.features.webhooks import rules, sending
+from tenuto.features.webhooks import rules
 from tenuto.features.webhooks.operations import Outcome, Outgoing
 from tenuto.features.webhooks.rules import HOUR_MS
 from tenuto.features.webhooks.sender import WebhookSender
-from tenuto.features.webhooks.senders import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT
+from tenuto.features.webhooks.senders import SENDERS_OF_ACCOUNT
 from tenuto.features.webhooks.sending import Answer
 
 EVENTS = ["job.succeeded", "job.failed", "job.recovery_required"]
@@ -244,22 +241,6 @@ def test_what_ends_before_anybody_has_sent_is_sent(world: World) -> None:
     assert [f"{jobs[1]}_2"] == [outgoing.message_id for outgoing in due(world)]
 
 
-def test_a_sender_waits_for_the_first_webhook(world: World, rig: Rig) -> None:
-    """It runs before anybody has one, and after the last was removed: the next one is informed."""
-    receiver, caller = Receiver(), world.caller()
-    sender = Sender(rig)
-    sender.start()
-    for number in (1, 2):
-        webhook_id = made(world, caller, receiver.url)
-        sent_a_test(world, caller, webhook_id)
-        receiver.wait(number)
-        world.write(lambda tx, one=webhook_id: webhooks.delete(tx, caller, one))  # type: ignore[misc]
-    sender.stop()
-    receiver.close()
-
-    assert 2 == len({message.id for message in receiver.messages})
-
-
 @pytest.mark.parametrize(("column", "text"), [("events", "["), ("models", "{}")])
 def test_a_damaged_webhook_holds_up_no_other_message(world: World, column: str, text: str) -> None:
     """It receives nothing and is still listed; setting its events repairs it (P14)."""
@@ -339,20 +320,6 @@ def test_a_webhook_is_as_sound_as_the_newest_attempt_to_the_url_that_it_has(worl
     new, failing, sound = (False, False), (False, True), (True, False)
 
     assert [new, failing, failing, failing, sound, new, new, sound, new, new, failing, failing, new] == states
-
-
-def test_why_a_webhook_is_disabled_is_shown_until_it_is_enabled(world: World) -> None:
-    """Another description does not take the reason away."""
-    caller = world.caller()
-    webhook_id = made(world, caller)
-    sent_a_test(world, caller, webhook_id)
-    answer(world, due(world)[0], 410)
-    reasons = [
-        world.write(lambda tx, one=one: webhooks.change(tx, caller, webhook_id, one)).disabled_because  # type: ignore[misc]
-        for one in ({"description": "x"}, {"enabled": False}, {"enabled": True}, {"enabled": False})
-    ]
-
-    assert ["the server answered 410 Gone"] * 2 + [None] * 2 == reasons
 
 
 def test_a_test_is_refused_where_it_would_wait(world: World) -> None:
@@ -518,97 +485,6 @@ def test_accounts_are_due_in_turns(world: World) -> None:
     assert theirs in [outgoing.webhook_id for outgoing in due(world, limit=2)]
 
 
-def hang_everywhere(world: World, owners: list[Caller], ids: dict[str, list[str]]) -> None:
-    """Another message to every webhook of the owners, which are enabled as if they were not."""
-    for owner in owners:
-
-        def send(tx: Any, owner: Caller = owner) -> None:
-            for webhook_id in ids[owner.account_id]:
-                webhooks.change(tx, owner, webhook_id, {"enabled": True})
-                webhooks.test(
-                    tx, owner, webhook_id, delivery_id=world.ids.new("delivery"), now_ms=world.now_ms
-                )
-
-        world.write(send)
-
-
-@pytest.mark.measured
-@pytest.mark.parametrize(("dialect", "answers_first"), [("sqlite", False), ("postgresql", True)])
-def test_servers_of_fifty_accounts_that_hang_hold_up_nobody(
-    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch, answers_first: bool
-) -> None:
-    """Eight webhooks each, whose servers never answer, or answer once and then hang."""
-    monkeypatch.setattr(sending, "TIMEOUT_S", 120.0)
-    may_answer, sound = threading.Event(), Receiver()
-    hanging = Receiver(lambda *_: void(may_answer.wait(120)))
-    owners, victim = [world.caller() for _ in range(50)], world.caller()
-    ids = {one.account_id: [made(world, one, hanging.url) for _ in range(8)] for one in owners}
-    if answers_first:
-        hang_everywhere(world, owners, ids)
-        while waiting := due(world):
-            world.write(
-                lambda tx, waiting=waiting: webhooks.record(  # type: ignore[misc]
-                    tx, [Outcome(one, Answer(204), world.now_ms) for one in waiting]
-                )
-            )
-        assert 400 == world.row("select count(*) as n from webhook where is_sound = 1")["n"]
-    sender = Sender(rig)
-    sender.start()
-    for some, most in ((owners[:4], SENDERS_IN_COMMON), (owners[4:], SENDERS_IN_COMMON + 46)):
-        hang_everywhere(world, some, ids)
-        until(lambda most=most: len(sender.senders.in_progress) == most, 60, f"{most} are on their way")  # type: ignore[misc]
-    webhook_id, took_s = made(world, victim, sound.url), []
-    for number in range(1, 4):
-        began = time.monotonic()
-        sent_a_test(world, victim, webhook_id)
-        hang_everywhere(world, owners[:2], ids)
-        sound.wait(number, HANG_S)
-        took_s.append(time.monotonic() - began)
-    may_answer.set()
-    sender.stop()
-    hanging.close()
-    sound.close()
-
-    assert_within(15, *took_s)
-
-
-def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
-    world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The look still sees it as due after its failure was recorded: it is not sent again at once."""
-    may_answer, looked, look = threading.Event(), threading.Event(), webhooks.outgoing
-
-    def refuse(handler: Any, message: Message) -> None:
-        may_answer.wait(60)
-        plainly(500)(handler, message)
-
-    failing, sound = Receiver(refuse), Receiver()
-    sender = Sender(rig)
-
-    def look_long(tx: Any, webhook_id: str, **limits: int) -> list[Outgoing]:
-        found = look(tx, webhook_id, **limits)
-        if failing.messages and not looked.is_set():
-            may_answer.set()
-            until(lambda: not sender.senders.in_progress, 60, "the message has failed")
-            looked.set()
-        return found
-
-    monkeypatch.setattr(webhooks, "outgoing", look_long)
-    caller = world.caller()
-    sent_a_test(world, caller, made(world, caller, failing.url))
-    # Another thread may look for messages only for such a webhook.
-    world.run("update webhook set is_sound = 1")
-    sender.start()
-    assert looked.wait(60)
-    sent_a_test(world, caller, made(world, caller, sound.url))
-    sound.wait(1)
-    sender.stop()
-    failing.close()
-    sound.close()
-
-    assert 1 == len(failing.messages)
-
-
 def test_messages_are_sent_side_by_side_and_numbered(world: World, rig: Rig) -> None:
     """A server that answered once is sent several at a time, over connections that stay open."""
     caller, together = world.caller(), threading.Barrier(SENDERS_OF_ACCOUNT)
@@ -677,99 +553,7 @@ def test_an_outcome_that_cannot_be_recorded_costs_no_other_its_record(world: Wor
     assert 6 == len(receiver.messages)
 
 
-def test_a_number_is_not_used_twice_and_none_is_left_out(world: World) -> None:
-    """However the messages were made, and however often a page of events is read."""
-    caller, other = world.caller(), world.caller()
-    mine, theirs = made(world, caller), made(world, other)
-    become_sender(world)
-    for number in range(3):
-        for one in (caller, other):
-            world.done(one, f"key {number}")
-        while make(world)[0]:
-            pass
-        sent_a_test(world, caller, mine)
-        world.run("update webhook_sender set position = 0, job_id = '', sequence = 0")
-        world.run("update webhook set since_position = 0")
-    numbers = [
-        [
-            row["sequence"]
-            for row in world.read(
-                lambda tx, one=webhook_id: tx.all(  # type: ignore[misc]
-                    "select sequence from webhook_delivery where webhook_id = :id order by sequence", id=one
-                )
-            )
-        ]
-        for webhook_id in (mine, theirs)
-    ]
-
-    assert [[1, 2, 3, 4, 5, 6], [1, 2, 3]] == numbers
-
-
 def rows(world: World) -> int:
     """Messages in the database."""
     count: int = world.row("select count(*) as n from webhook_delivery")["n"]
     return count
-
-
-def void(_: object) -> None:
-    """Nothing is answered."""
-
-
-def during(world: World, first: Callable[[Any], object], second: Callable[[Any], object]) -> None:
-    """Two transactions: the second has begun, and waits for a row of the first, before the first commits."""
-
-    def hold(tx: Any) -> None:
-        first(tx)
-        has_written.set()
-        assert may_commit.wait(HANG_S)
-
-    has_written, may_commit = threading.Event(), threading.Event()
-    with ThreadPoolExecutor(2) as threads:
-        holding = threads.submit(world.write, hold)
-        assert has_written.wait(HANG_S)
-        waiting = threads.submit(world.write, second)
-        wait_until_somebody_waits(world)
-        may_commit.set()
-        holding.result(HANG_S)
-        waiting.result(HANG_S)
-
-
-@pytest.mark.parametrize("dialect", ["postgresql"])
-def test_two_changes_at_once_are_both_kept(world: World) -> None:
-    """Each sets only the fields that it names."""
-    caller = world.caller()
-    webhook_id = made(world, caller)
-    during(
-        world,
-        lambda tx: webhooks.change(tx, caller, webhook_id, {"url": "https://new.example/"}),
-        lambda tx: webhooks.change(tx, caller, webhook_id, {"description": "new"}),
-    )
-    shown = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
-
-    assert ("https://new.example/", EVENTS, "new", True) == (
-        shown.url,
-        shown.events,
-        shown.description,
-        shown.enabled,
-    )
-
-
-@pytest.mark.parametrize("dialect", ["postgresql"])
-def test_a_change_of_something_else_enables_nothing(world: World) -> None:
-    """410 disables the webhook while its owner changes the description."""
-    caller = world.caller()
-    webhook_id = made(world, caller)
-    sent_a_test(world, caller, webhook_id)
-    [outgoing] = due(world)
-    during(
-        world,
-        lambda tx: webhooks.record(tx, [Outcome(outgoing, Answer(410), world.now_ms)]),
-        lambda tx: webhooks.change(tx, caller, webhook_id, {"description": "new"}),
-    )
-    shown = world.read(lambda tx: webhooks.get(tx, caller, webhook_id))
-
-    assert (False, "the server answered 410 Gone", "new") == (
-        shown.enabled,
-        shown.disabled_because,
-        shown.description,
-    )

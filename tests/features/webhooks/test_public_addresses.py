@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from servers.speed import HANG_S, within
+from servers.speed import HANG_S
 from tenuto.features.webhooks import public_addresses, rules, sending
 
 PRIVATE = """127.0.0.1 10.0.0.1 172.16.0.1 192.168.1.1 169.254.169.254 0.0.0.0 100.64.0.1 224.0.0.1
@@ -159,23 +159,6 @@ def test_an_answer_that_never_ends_is_cut_off(head: bytes, monkeypatch: pytest.M
             done.set()
 
     assert head or (answer.status is None and answer.error)
-
-
-@pytest.mark.measured
-def test_addresses_that_do_not_answer_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name with several such addresses keeps a message on its way no longer than one."""
-    monkeypatch.setattr(sending, "TIMEOUT_S", 1.0)
-    with socket.create_server(("127.0.0.1", 0), backlog=1) as server, contextlib.ExitStack() as stack:
-        # Whoever comes behind a full backlog is not answered.
-        for _ in range(2):
-            stack.enter_context(socket.create_connection(server.getsockname()))
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", server.getsockname())] * 4
-        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        monkeypatch.setattr(sending, "CONNECT_S", 0.9)
-        with within(2):
-            answer = sent("http://a.example/")
-
-    assert "no answer in time" == answer.error
 
 
 def test_pauses_follow_the_specification_and_what_is_asked_for() -> None:

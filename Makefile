@@ -125,7 +125,7 @@ mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a
 	@$(BIN)/python -m tests.contract
 
 limits: $(TESTED)  ## tests of seconds, processor time, memory and percentiles, on a machine with nothing else to do
-	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py)
+	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py lab/limits/measured_*.py)
 
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes; WRITE=1 adds them to the record
 	@$(BIN)/python -m lab.faults --count 500 --minutes 9 --seed $(SEED) --jobs $(JOBS) $(if $(WRITE),--write)

@@ -101,12 +101,7 @@ def test_a_backup_under_load_is_restored_elsewhere(
     assert "agrees" in audit.stdout
     assert done.stdout.startswith(f"{tmp_path / 'kept'} holds all of ")
     assert {operation["id"] for operation in finished} <= known <= {*accepted, *(o["id"] for o in finished)}
-    assert [bytes_of(place, operation) for operation in finished] == [
-        bytes_of(other, operation) for operation in finished
-    ]
-    assert [segments_of(place, operation) for operation in finished] == [
-        segments_of(other, operation) for operation in finished
-    ]
+    assert [downloads(place, each) for each in finished] == [downloads(other, each) for each in finished]
     assert other.command("admin", "audit", "--deep").returncode == 0
 
 
@@ -347,7 +342,7 @@ def test_what_is_erased_during_a_backup_is_removed_after_it(
     assert (200, True, 0) == (erased.status_code, was_kept, code)
     assert 0 == other.command("admin", "audit", "--deep").returncode
     other.start()
-    assert bytes_of(other, operation)
+    assert downloads(other, operation)
     place.stop()
     place.start()
     until(lambda: not file.exists(), HANG_S, "the bytes are removed", look_s=0.1)
@@ -465,15 +460,11 @@ def everything(place: RunningService) -> dict[str, list[str]]:
         database.close()
 
 
-def bytes_of(place: RunningService, operation: Operation) -> bytes:
+def downloads(place: RunningService, operation: Operation) -> tuple[bytes, object]:
+    """The bytes of a job's artifact, and its segments."""
     [artifact] = operation["artifacts"]
     with place.client() as http:
         answer = http.get(f"/v1/artifacts/{artifact['id']}/content")
-    assert answer.status_code == 200
-    content: bytes = answer.content
-    return content
-
-
-def segments_of(place: RunningService, operation: Operation) -> object:
-    with place.client() as http:
-        return http.get(f"/v1/jobs/{operation['id']}/audio-segments").json()
+        segments = http.get(f"/v1/jobs/{operation['id']}/audio-segments").json()
+    assert 200 == answer.status_code
+    return answer.content, segments

@@ -91,7 +91,7 @@ def test_indexes_have_all_that_is_added_up(world: World) -> None:
     caller, other = world.caller(), world.caller()
     mine, theirs = world.done(caller, "mine"), world.done(other, "theirs")
     copy(world, mine, lambda n: {"created_at": START_MS - (40 + n % 40) * DAY_MS})
-    copy(world, theirs, lambda n: earlier(n, every_ms=MINUTE_MS))
+    copy(world, theirs, lambda n: earlier(n, every_ms=MINUTE_MS) | {"created_at": START_MS - n % 40 * DAY_MS})
     [line] = used(world, caller, since=-30)
     touched = [
         indexes(world, lambda tx: asked(tx, caller, -30)),
@@ -100,8 +100,7 @@ def test_indexes_have_all_that_is_added_up(world: World) -> None:
     remove_copies(world)
 
     assert 1 == line.jobs
-    assert {"job_used"} == touched[0]
-    assert "job_finished" in touched[1]
+    assert ("job_used" in touched[0], "job_finished" in touched[1]) == (True, True), touched
 
 
 def test_percentiles_lie_between_the_bounds_that_are_counted() -> None:
@@ -153,7 +152,7 @@ def indexes(world: World, read: Callable[[Any], object]) -> set[str]:
     """The indexes from which the first statement is answered without the table."""
     if world.database.dialect == "postgresql":
         plan = plans_of(world.database, read)[0]
-        return set() if plan.scanned() else plan.indexes()
+        return set() if "job" in plan.scanned() else plan.indexes()
     steps: list[str] = []
 
     class Explaining:

@@ -193,6 +193,9 @@ def test_places_that_answers_name_are_below_the_prefix(placed: Studio) -> None:
     assert answer.json()["id"] == person.get(place).json()["id"]
 
 
+@pytest.mark.parametrize(
+    ("https", "cookie"), [(False, "tenuto_session="), (True, "__Secure-tenuto_session=")]
+)
 def test_a_session_is_sent_below_the_prefix_alone(placed: Studio, https: bool, cookie: str) -> None:
     """What else is on the host does not get the cookie; browsers refuse `__Host-` with a path."""
     placed.person("韩梅梅")

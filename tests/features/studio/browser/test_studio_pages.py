@@ -390,19 +390,12 @@ def _say(somebody: Person, words: str) -> None:
     expect(answers).to_have_count(before + 1)
 
 
-def made(somebody: Person, count: int, label: str) -> list[str]:
-    """Jobs that are over, with a label of their own."""
-    prompts = [{"prompt": f"{label} {n}"} for n in range(count)]
-    ids = [somebody.submit("fake/image", prompt, chapter=label) for prompt in prompts]
-    assert {"succeeded"} == {somebody.finish(one) for one in ids}
-    return ids
-
-
 @pytest.mark.variant("page")
 def test_many_jobs_are_saved_and_erased_at_once(visitor: Person, member: Cookies) -> None:
     """By keyboard: the archive has each result under its title, byte for byte."""
     page = visitor.enter(member, "/jobs")
-    ids = made(visitor, 3, "many")
+    ids = [visitor.submit("fake/image", {"prompt": f"many {n}"}, chapter="many") for n in range(3)]
+    assert {"succeeded"} == {visitor.finish(one) for one in ids}
     visitor.open("/jobs?label=chapter%3Dmany")
     boxes = page.get_by_role("checkbox", name=re.compile("^Choose: many"))
     expect(boxes).to_have_count(3)

@@ -90,8 +90,8 @@ def test_indexes_have_all_that_is_added_up(world: World) -> None:
     """Rows of jobs hold what was asked, so they are long: none is read."""
     caller, other = world.caller(), world.caller()
     mine, theirs = world.done(caller, "mine"), world.done(other, "theirs")
-    copy(world, mine, lambda n: {"created_at": START_MS - (40 + n % 40) * DAY_MS})
-    copy(world, theirs, lambda n: earlier(n, every_ms=MINUTE_MS) | {"created_at": START_MS - n % 40 * DAY_MS})
+    copy(world, mine, lambda n: earlier(n, every_ms=MINUTE_MS) | accepted(40 + n % 40))
+    copy(world, theirs, lambda n: earlier(n, every_ms=MINUTE_MS) | accepted(n % 40))
     [line] = used(world, caller, since=-30)
     touched = [
         indexes(world, lambda tx: asked(tx, caller, -30)),
@@ -180,6 +180,10 @@ def pass_minutes(world: World, number: int) -> None:
 
 def look(world: World) -> Statistics:
     return world.read(lambda tx: usage.statistics(tx, "hour", now_ms=world.now_ms))
+
+
+def accepted(days_ago: int) -> dict[str, int]:
+    return {"created_at": START_MS - days_ago * DAY_MS}
 
 
 def earlier(n: int, *, every_ms: int) -> dict[str, int]:

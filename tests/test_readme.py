@@ -17,8 +17,6 @@ from tenuto.host.registry import ENTRIES
 ROOT = Path(__file__).parents[1]
 PAGES = {"en": "README.md", "zh": "README.zh.md"}
 ADDRESS = "http://127.0.0.1:8080"
-SENTENCE = re.compile(r'^"(?:[A-Z].*[.?:].*|.*[\u3000-\u9fff].*|en|zh)"$')
-"""A string in which a page speaks its own language."""
 
 
 @pytest.fixture
@@ -73,16 +71,6 @@ def test_the_readme_names_what_there_is() -> None:
     assert len(text.splitlines()) <= 150
 
 
-def test_both_languages_have_the_same_commands_and_links() -> None:
-    """They differ in what people read, and in the pages and pictures that exist in both languages."""
-    english, chinese = page("en"), page("zh")
-
-    assert [(kind, skeleton(text)) for kind, text in blocks(english)] == [
-        (kind, skeleton(text)) for kind, text in blocks(chinese)
-    ]
-    assert links(english) == links(chinese)
-
-
 def page(language: str) -> str:
     """The README in a language."""
     return (ROOT / PAGES[language]).read_text("utf-8")
@@ -92,18 +80,6 @@ def blocks(document: str) -> list[tuple[str, str]]:
     """The language and the text of each code block, of a text or of a file."""
     text = (ROOT / document).read_text("utf-8") if document.endswith(".md") else document
     return re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-def skeleton(code: str) -> str:
-    """A block without its comments, and without the languages and sentences that it speaks or asks."""
-    code = re.sub(r'"[^"\n]*"', lambda string: "…" if SENTENCE.search(string[0]) else string[0], code)
-    return re.sub(r" +#.*|(?<=--lang )\w+", "", code)
-
-
-def links(text: str) -> list[str]:
-    """Where a page leads, without the letters of its language, in no order."""
-    found = re.findall(r'\]\(([^)]+)\)|(?:src|srcset)="([^"]+)"', text)
-    return sorted(re.sub(r"[-./](zh|en)\b", "", "".join(link)) for link in found)
 
 
 def plain(serve: RunningService) -> dict[str, str]:

@@ -53,14 +53,6 @@ def stored(broken_world: World, tmp_path: Path) -> Iterator[Stored]:
     yield Stored(world, blobs, folder, record, claim.job_id)
 
 
-def test_sound_bytes_give_no_finding(stored: Stored) -> None:
-    """Every blob was read, and counted."""
-    looked = Rehashed()
-
-    assert [] == list(rehash(stored.world.database, stored.blobs, looked, now_ms=stored.world.now_ms))
-    assert (1, len(CONTENT)) == (looked.blobs, looked.size_bytes)
-
-
 @pytest.mark.parametrize(
     ("content", "check", "fault"),
     [

@@ -154,3 +154,23 @@ def test_a_page_that_is_left_while_its_job_runs_resumes_it(host: str, browser: B
     assert [] == left
     assert 1 == len(caller.get("/v1/jobs").json()["data"])
     assert ["hold", "settle"] == sorted(entry["type"] for entry in ledger if entry["job_id"] == job_id)
+
+
+def test_an_answer_that_was_held_back_is_not_waited_for_again(browser: Browser, site: Site) -> None:
+    """The service tells pages of other origins, too, that it has held its answer."""
+    caller = site.operator.caller(credit="100")
+    page = opened(browser, site, "127.0.0.1")
+    waits = """
+      const slept = []
+      const pause = (ms) => new Promise((done) => setTimeout(done, ms))
+      const sleep = (ms) => (slept.push(ms), pause(ms))
+      const clock = { now: () => Date.now(), monotonic: () => performance.now(), sleep }
+      const timed = new Tenuto({ baseUrl: client.baseUrl, apiKey: KEY, clock })
+      const job = await timed.speech.create('[fake:sleep=4] Hold.', { model: 'fake/speech' })
+      await job.wait()
+      return slept.map((ms) => Math.round(Math.max(0, ms) / 1000))
+    """.replace("KEY", f"'{caller.key}'")
+    slept = page.evaluate(client(site, caller, waits))
+    page.context.close()
+
+    assert [0] * (len(slept) - 1) == slept[1:]

@@ -125,7 +125,7 @@ mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a
 	@$(BIN)/python -m lab.lies
 
 limits: $(TESTED)  ## tests of seconds, processor time, memory and percentiles, on a machine with nothing else to do
-	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py)
+	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py lab/limits/measured_*.py)
 
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes; WRITE=1 adds them to the record
 	@$(BIN)/python -m lab.faults --count 500 --minutes 9 --seed $(SEED) --jobs $(JOBS) $(if $(WRITE),--write)
@@ -176,8 +176,8 @@ ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of h
 	@$(RAY)/bin/python -m pytest tests/core/host
 
 pictures: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked  ## every page of the studio into build/pictures; updates those of the documentation
-	@cd tests && ../$(BIN)/python -m studio.screenshots
-	@cd tests && ../$(BIN)/python -m studio.terminal
+	@$(BIN)/python -m lab.pictures.screenshots
+	@$(BIN)/python -m lab.pictures.terminal
 
 docs: $(DOCS)/.is-installed  ## the documentation site into build/docs, in English and Chinese; every link of it is followed
 	@$(DOCS)/bin/python -m scripts.site

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lab.pictures.scenes import make_key
 from PIL import Image, ImageDraw, ImageFont
 from rapidocr_onnxruntime import RapidOCR
 
 from features.studio.browser.browser import ROOT, Cookies, Person
-from features.studio.browser.scenes import make_key
 from tenuto.account.key_rules import is_well_formed
 
 pytestmark = pytest.mark.variant("page")

@@ -161,17 +161,5 @@ def act_out(somebody: Person) -> None:
     """Some work of every kind, done."""
     models = {one["kind"]: one["id"] for one in reversed(somebody.ask("GET", "/web/v1/models")[1]["data"])}
     for kind, parameters in WORK:
-        made = somebody.page.evaluate(SUBMIT, [models[kind], parameters])
-        state = "queued"
-        while state in ("queued", "running"):
-            state = somebody.ask("GET", f"/web/v1/jobs/{made}?wait=30")[1]["state"]
+        state = somebody.finish(somebody.submit(models[kind], parameters))
         assert state == "succeeded", (kind, state)
-
-
-SUBMIT = """async ([model, parameters]) => {
-  const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
-  const body = JSON.stringify({model, parameters})
-  const answer = await fetch('/web/v1/jobs', {method: 'POST', headers, body})
-  return (await answer.json()).id
-}"""
-"""Submits a job as the pages do and gives its id."""

@@ -56,7 +56,7 @@ _DRAWS_CHINESE = """() => {
 }"""
 """Without a font for them, every character is the same box, or nothing."""
 
-_HIDE_KEYS = """() => {
+HIDE_KEYS = """() => {
   const key = /tn_[0-9A-Za-z]{49}/g
   const example = 'tn_' + 'EXAMPLE'.repeat(7)
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
@@ -133,7 +133,7 @@ def _take(
         scene.set_up(somebody)
         somebody.settle()
         somebody.page.mouse.move(0, 0)
-        somebody.page.evaluate(_HIDE_KEYS)
+        somebody.page.evaluate(HIDE_KEYS)
         png = somebody.page.screenshot(full_page=True, animations="disabled")
         (folder / f"{name}-{language}-{theme}-{width}.png").write_bytes(png)
         if (name, *look) in SHOWN:

@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tenuto.kind.rules import models
 
 from cli.conftest import Operator, rows
 from servers.command_lines import told
@@ -17,12 +16,14 @@ from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
 from tenuto.db.database_opening import open_database
 from tenuto.db.migrations import pending, shipped
+from tenuto.errors import Fault
 from tenuto.features.models import manifest
 from tenuto.features.models.adapter_commands import as_table
 from tenuto.features.models.additions import additions
 from tenuto.features.models.cache import default_cache
 from tenuto.host import manifests
 from tenuto.host.registry import ENTRIES
+from tenuto.kind.model import models
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -89,7 +90,7 @@ def test_the_table_that_is_printed_is_one_that_is_taken(every_line: bool) -> Non
         if every_line:
             lines = [line.removeprefix("# ") for line in text.splitlines()]
             text = "\n".join(line for line in lines if re.match(r"\[|[\w.]+ = ", line))
-        faults: list[str] = []
+        faults: list[Fault] = []
         tables = read_models(tomllib.loads(text)["models"], faults)
         offered = models(Settings(folder=Path("x"), models=tables))
 

@@ -121,11 +121,11 @@ test-alone: $(TEST)  ## the service's own tests in an environment without any en
 	@$(BIN)/python -m tests.alone
 
 mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a test notice each of them?
-	@$(BIN)/python -m tests.mutants
+	@$(BIN)/python -m lab.mutants
 	@$(BIN)/python -m tests.contract
 
 limits: $(TESTED)  ## tests of seconds, processor time, memory and percentiles, on a machine with nothing else to do
-	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py)
+	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py lab/limits/measured_*.py)
 
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes; WRITE=1 adds them to the record
 	@$(BIN)/python -m lab.faults --count 500 --minutes 9 --seed $(SEED) --jobs $(JOBS) $(if $(WRITE),--write)
@@ -145,7 +145,7 @@ endurance: $(TEST)  ## mixed load without faults for MINUTES, half of them on ea
 	@$(BIN)/python -m lab.endurance --minutes $(MINUTES) --write
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
-	@$(BIN)/python -m tests.cluster --seed $(SEED)
+	@$(BIN)/python -m lab.cluster --seed $(SEED)
 
 simulation: $(TEST)  ## workers, callers and faults in virtual time, interleaved by a seed, for MINUTES, half of them on PostgreSQL
 	@TENUTO_SIMULATION_WORLDS=1000 $(BIN)/python -m pytest tests/simulation

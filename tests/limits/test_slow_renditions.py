@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from limits.conftest import Refusals, _running, resident_bytes
+from limits.conftest import Refusals, resident_bytes, running
 from servers.callers import Caller, Operator, error_code
 from servers.speed import HANG_S, IS_MEASURED
 
@@ -23,7 +23,7 @@ MOST_GROWTH_BYTES = 150 << 20
 @pytest.fixture(scope="module")
 def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
     """One large rendition for an account."""
-    yield from _running(tmp_path_factory.mktemp("tight") / "data", {"TENUTO_SCRATCH_MIB": "16"})
+    yield from running(tmp_path_factory.mktemp("tight") / "data", {"TENUTO_SCRATCH_MIB": "16"})
 
 
 @pytest.fixture(scope="module")

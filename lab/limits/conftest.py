@@ -1,6 +1,7 @@
 """Services that are flooded, one that is not, and the program that floods."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,3 +52,10 @@ def is_there(flood: subprocess.Popen[str]) -> bool:
     """Whether all of its clients have come."""
     assert flood.stdout is not None
     return flood.stdout.readline() == "flooding\n"
+
+
+def resident_bytes(service: RunningService) -> int:
+    """What the API process takes of memory now."""
+    assert service.process is not None
+    status = Path(f"/proc/{service.process.pid}/status").read_text()
+    return int(re.findall(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from lab.limits.conftest import COUNT, WAITED_S, is_there, start_flood
+from lab.limits.conftest import COUNT, WAITED_S, is_there, resident_bytes, start_flood
 
-from limits.conftest import Refusals, resident_bytes
+from limits.conftest import Refusals
 from servers.callers import Caller, Operator
 from tenuto.account.key_rules import make_key
 from tenuto.features.events.live_events import MAX_STREAMS_OF_ACCOUNT

@@ -57,13 +57,6 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, 
     yield from running(tmp_path_factory.mktemp("small") / "data", SMALL | SHORT)
 
 
-def resident_bytes(service: RunningService) -> int:
-    """What the API process takes of memory now."""
-    assert service.process is not None
-    status = Path(f"/proc/{service.process.pid}/status").read_text()
-    return int(re.findall(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
-
-
 def running(folder: Path, variables: dict[str, str]) -> Iterator[tuple[Operator, Refusals]]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]

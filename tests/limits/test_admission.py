@@ -94,10 +94,6 @@ def _json(path: str, document: Any) -> Ask:
     return lambda service, caller: _post(path, document, caller)
 
 
-def _recognition(service: Service, caller: Caller) -> tuple[int, str]:
-    return error_code(caller.post_job(recordings.body(recordings.upload(caller))))
-
-
 def _transcription(service: Service, caller: Caller) -> tuple[int, str]:
     return error_code(_send_form(caller, recording(), {}))
 

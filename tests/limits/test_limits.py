@@ -19,9 +19,6 @@ from servers.callers import Caller, Operator, error_code, job
 from servers.recordings import recording
 from servers.speed import HANG_S
 from tenuto import config
-from tenuto.errors import RateLimited
-from tenuto.features.chat.chat_body import check
-from tenuto.features.chat.upstream import refusal
 from tenuto.features.telemetry.api_metrics import LIMITS
 
 Limited = tuple[Operator, Refusals]
@@ -73,71 +70,45 @@ def test_requests_per_second(small: Limited) -> None:
     assert "more than 20 requests a second" in refused[0].text
 
 
+def assert_refused(
+    refusals: Refusals, limit: str, retry_after: str, ask: Callable[[], httpx2.Response]
+) -> httpx2.Response:
+    """429, counted once under its name; the answer."""
+    answers: list[httpx2.Response] = []
+    risen = counted(refusals, limit, lambda: answers.append(ask()))
+
+    assert (1, (429, "rate_limited")) == (risen, error_code(answers[0]))
+    assert retry_after == answers[0].headers["retry-after"]
+    return answers[0]
+
+
 def test_queued_jobs(small: Limited) -> None:
-    """One waits; the next is refused with 429 and Retry-After 10, binds no key and holds nothing (R212)."""
+    """One waits; the next is refused, binds no key and holds nothing (R212)."""
     caller = small[0].caller()
     running = caller.submit("[fake:sleep=20] x")
     wait_for(small[0], running, "running")
     waiting = caller.submit("waits")
-    answers: list[httpx2.Response] = []
-    risen = counted(small[1], "queued_jobs", lambda: answers.append(caller.post_job(job(), key="again")))
+    refused = assert_refused(small[1], "queued_jobs", "10", lambda: caller.post_job(job(), key="again"))
     caller.cancel(waiting)
     accepted = caller.post_job(job(), key="again")
     caller.cancel(running)
 
-    assert (1, (429, "rate_limited"), "10") == (
-        risen,
-        error_code(answers[0]),
-        answers[0].headers["retry-after"],
-    )
-    assert "1 jobs queued, which is its limit" in answers[0].text
+    assert "1 jobs queued, which is its limit" in refused.text
     assert 202 == accepted.status_code
 
 
-def test_uploads(small: Limited) -> None:
-    """One is under way; the next is refused with 429 until it has ended (R212)."""
-    caller = small[0].caller()
-    answers: list[httpx2.Response] = []
-    with begun_upload(caller):
-        risen = counted(small[1], "uploads", lambda: answers.append(upload(caller)))
+def test_what_is_uploaded_and_stored(small: Limited) -> None:
+    """One upload is under way; what does not fit any more; so many files, however small, until one is erased
+    (P14, R212)."""
+    first, second, third = (small[0].caller() for _ in range(3))
+    with begun_upload(first):
+        assert_refused(small[1], "uploads", "1", lambda: upload(first))
+    assert_refused(small[1], "stored_mib", "120", lambda: upload(second, recording(words=150)))
+    stored = [upload(third) for _ in range(3)]
+    assert_refused(small[1], "stored_files", "120", lambda: upload(third))
+    third.request("DELETE", f"/v1/artifacts/{stored[0].json()['artifact']['id']}")
 
-    assert (1, (429, "rate_limited"), "1") == (
-        risen,
-        error_code(answers[0]),
-        answers[0].headers["retry-after"],
-    )
-
-
-def test_stored_mib(small: Limited) -> None:
-    """What does not fit any more is refused with 429 and Retry-After 120 (R212)."""
-    caller = small[0].caller()
-    content = recording(words=150)
-    answers: list[httpx2.Response] = []
-    risen = counted(small[1], "stored_mib", lambda: answers.append(upload(caller, content)))
-
-    assert (1, (429, "rate_limited"), "120") == (
-        risen,
-        error_code(answers[0]),
-        answers[0].headers["retry-after"],
-    )
-
-
-def test_stored_files(small: Limited) -> None:
-    """However small they are, so many uploads are stored and no more, until one is erased (P14)."""
-    caller = small[0].caller()
-    stored = [upload(caller, recording()) for _ in range(3)]
-    answers: list[httpx2.Response] = []
-    risen = counted(small[1], "stored_files", lambda: answers.append(upload(caller, recording())))
-    caller.request("DELETE", f"/v1/artifacts/{stored[0].json()['artifact']['id']}")
-    again = upload(caller, recording())
-
-    assert [201, 201, 201] == [answer.status_code for answer in stored]
-    assert (1, (429, "rate_limited"), "120") == (
-        risen,
-        error_code(answers[0]),
-        answers[0].headers["retry-after"],
-    )
-    assert 201 == again.status_code
+    assert [201] * 4 == [answer.status_code for answer in (*stored, upload(third))]
 
 
 def test_queued_chats(small: Limited) -> None:
@@ -166,16 +137,6 @@ def test_queued_chats(small: Limited) -> None:
     assert small[1].all()["queued_chats"] >= 1
 
 
-def test_upstream() -> None:
-    """An upstream's own 429 is passed on, with its Retry-After, and counted as such."""
-    request, _ = check({"model": "their/chat", "messages": [{"role": "user", "content": "Hello."}]})
-    assert request is not None
-    error = refusal(429, "7", b"", "messages", [])
-
-    assert isinstance(error, RateLimited)
-    assert ("upstream", 7) == (error.limit, error.retry_after_s)
-
-
 @pytest.mark.parametrize(("path", "way"), [("/v1/jobs", "declared"), ("/v1/chat/completions", "in chunks")])
 def test_body(small: Limited, path: str, way: str) -> None:
     """A byte over the setting: 413 with the number, by its length at once or when it has come."""
@@ -194,21 +155,13 @@ def test_body(small: Limited, path: str, way: str) -> None:
     assert "at most 2048 bytes" in answers[0].text
 
 
-@pytest.mark.parametrize(
-    ("head", "status"),
-    [
-        (b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000 + b"\r\n\r\n", 431),
-        (b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-Many: x\r\n" * 120 + b"\r\n", 431),
-        (b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
-    ],
-)
-def test_head(small: Limited, head: bytes, status: int) -> None:
-    """Too large, too many, too long: 431 or 414."""
+def test_head(small: Limited) -> None:
+    """Too large: 431."""
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 40_000 + b"\r\n\r\n"
     said: list[bytes] = []
     risen = counted(small[1], "head", lambda: said.append(answer_to(small[0], head)))
 
-    assert 1 == risen
-    assert said[0].startswith(b"HTTP/1.1 %d " % status)
+    assert (1, b"HTTP/1.1 431") == (risen, said[0][:12])
 
 
 def test_connections(small: Limited) -> None:

@@ -1,7 +1,6 @@
 """Services to be attacked: each on a folder, a database and links of its own."""
 
 import itertools
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,14 +41,6 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
     for service in made:
         if family(service).api is not None:
             service.kill()
-
-
-@pytest.fixture(scope="module")
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
 
 
 @pytest.fixture

@@ -72,25 +72,6 @@ def test_a_store_of_another_database_is_refused(running: RunningService, make_se
     assert (1, True) == (mixed.returncode, f"blobs is {store_id}; set" in mixed.stderr)
 
 
-def test_an_installation_without_ids_gets_them_where_its_bytes_are(
-    running: RunningService, make_service: MakeService, url: str
-) -> None:
-    """From before there were ids: the folder with the bytes is taken, an empty one is refused."""
-    job = running.wait(running.submit("Kept here."))
-    running.stop()
-    (running.folder / "blobs" / "store.json").unlink()
-    database = running.open_database()
-    database.write(lambda tx: tx.do("delete from store"))
-    database.close()
-    other = make_service(running.folder.with_name("elsewhere"), url)
-    refused = other.command("worker", check=False, timeout_s=30)
-    running.start()
-
-    assert (1, True) == (refused.returncode, "has none of the" in refused.stderr)
-    assert 200 == _download(running, job)
-    assert (running.folder / "blobs" / "store.json").exists()
-
-
 def test_a_data_folder_that_is_moved_away_ends_acceptance(
     make_service: MakeService, fresh_url: str | None
 ) -> None:

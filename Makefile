@@ -149,8 +149,8 @@ cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restar
 
 simulation: $(TEST)  ## workers, callers and faults in virtual time, interleaved by a seed, for MINUTES, half of them on PostgreSQL
 	@TENUTO_SIMULATION_WORLDS=1000 $(BIN)/python -m pytest tests/simulation
-	@$(BIN)/python -m tests.simulation --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
-	@$(BIN)/python -m tests.simulation --postgres --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
+	@$(BIN)/python -m lab.simulation --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
+	@$(BIN)/python -m lab.simulation --postgres --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
 
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then a million readings of hostile texts
 	@$(BIN)/python -m lab.fuzz --minutes $(MINUTES)

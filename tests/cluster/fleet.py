@@ -7,7 +7,6 @@ database and the bytes. Knows no jobs.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ import httpx2
 
 from cluster.machines import Machine, Namespace, Network, lay
 from servers import checker
+from servers.ports import free_port
 from servers.postgres import Listening, PostgresServer, start_postgres
 from servers.processes import children, crash_postgres, is_alive, send, until
 from servers.seaweedfs import REGION, SeaweedServer, start_seaweedfs
@@ -236,7 +236,7 @@ class Fleet:
         folder = self._folder(name)
         node = Node(verb, machine, folder, self._environment(machine, folder))
         if verb == "api":
-            node.port = API_PORT if isinstance(machine, Namespace) else _free_port()
+            node.port = API_PORT if isinstance(machine, Namespace) else free_port()
         return node
 
     def _environment(self, machine: Machine, folder: Path) -> dict[str, str]:
@@ -271,10 +271,3 @@ class Fleet:
         folder.mkdir()
         (folder / "blobs").symlink_to(self.folder / "blobs")
         return folder
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

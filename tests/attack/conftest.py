@@ -26,14 +26,13 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
         url: str | None = None,
         *,
         config: str = PRICED,
-        engines: str = "fake",
         **variables: str,
     ) -> RunningService:
         file = tmp_path / f"tenuto{len(made)}.toml"
         file.write_text(config)
         standard = {"TENUTO_CONFIG": str(file), "TENUTO_REQUESTS_PER_SECOND": "0"}
         folder = folder or tmp_path / f"data{len(made)}"
-        service = RunningService(folder, url, engines=engines, variables=standard | variables)
+        service = RunningService(folder, url, variables=standard | variables)
         made.append(service)
         return service
 

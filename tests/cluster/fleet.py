@@ -217,9 +217,6 @@ class Fleet:
         """SIGKILL of every process of the database; what is on the disk is there when it starts again."""
         crash_postgres(self.postgres.pid)
 
-    def logs(self) -> str:
-        return "".join(node.log_path.read_text(errors="replace") for node in self.nodes)
-
     def close(self) -> None:
         """Whatever is left is killed."""
         for node in self.nodes:

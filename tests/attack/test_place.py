@@ -5,7 +5,6 @@ Real processes; the fault is a rename of the folder, or the settings of another 
 
 import json
 import signal
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ import httpx2
 import pytest
 
 from attack.conftest import MakeService
-from servers.processes import family, send
+from servers.processes import family, send, until
 from servers.service import RunningService
+from servers.speed import HANG_S
 
-LOOK_S = 20.0
 COMMANDS = (("serve", "--port", "0"), ("api", "--port", "0"), ("worker",))
 
 
@@ -87,18 +86,18 @@ def test_a_data_folder_that_is_moved_away_ends_acceptance(
     running.wait(kept)
     away = running.folder.with_name("moved")
     running.folder.rename(away)
-    _until(lambda: "place.lost" in running.log_path.read_text())
+    until(lambda: "place.lost" in running.log_path.read_text(), HANG_S, "it is noticed")
     with running.client() as http:
         refused = [_post(http) for _ in range(5)]
         ready = http.get("/readyz")
     worker = family(running).worker
     assert worker is not None
     send(worker, signal.SIGKILL)
-    _until(lambda: "worker.not_started" in running.log_path.read_text())
+    until(lambda: "worker.not_started" in running.log_path.read_text(), HANG_S, "no worker starts")
     made = running.folder.exists()
     away.rename(running.folder)
-    _until(lambda: "place.back" in running.log_path.read_text())
-    _until(lambda: _is_ready(running))
+    until(lambda: "place.back" in running.log_path.read_text(), HANG_S, "it is back")
+    until(lambda: _is_ready(running), HANG_S, "it is ready")
     with running.client() as http:
         accepted = _post(http)
         listed = http.get("/v1/jobs").json()["data"]
@@ -124,10 +123,3 @@ def _download(running: RunningService, job: dict[str, Any]) -> int:
 def _is_ready(running: RunningService) -> bool:
     with running.client() as http:
         return http.get("/readyz").status_code == 200
-
-
-def _until(is_so: Any) -> None:
-    until = time.monotonic() + LOOK_S
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.05)

@@ -197,13 +197,6 @@ class Fleet:
             node.await_ready()
         self.operator.host, self.operator.port = self.apis[0].machine.address, self.apis[0].port
 
-    def caller(self, api: Node, key: str) -> RunningService:
-        """The service as a caller with this key sees it through one API."""
-        operator = self.operator
-        seen = RunningService(operator.folder, operator.database_url, variables=operator.variables)
-        seen.host, seen.port, seen.key = api.machine.address, api.port, key
-        return seen
-
     def node_of(self, worker_id: str) -> Node:
         """The machine on which this worker runs."""
         pid = self.rows("select pid from worker where id = :id", id=worker_id)[0]["pid"]

@@ -16,6 +16,7 @@ import pytest
 
 from limits.conftest import SMALL, Refusals
 from servers.callers import Caller, Operator, error_code, job
+from servers.processes import until
 from servers.recordings import recording
 from servers.speed import HANG_S
 from tenuto import config
@@ -118,9 +119,9 @@ def test_queued_chats(small: Limited) -> None:
     with ExitStack() as stack:
         for _ in range(5):
             stack.enter_context(begun(caller, "/v1/chat/completions", chat("[fake:sleep=60] x")))
-        until = time.monotonic() + HANG_S
+        latest = time.monotonic() + HANG_S
         while not answers or answers[-1].status_code != 429:
-            assert time.monotonic() < until
+            assert time.monotonic() < latest
             # If it is queued before one of the five, it takes its place: it times out and is sent again.
             with suppress(httpx2.ReadTimeout):
                 answers.append(
@@ -180,12 +181,7 @@ def test_connections(small: Limited) -> None:
     assert risen >= 5
     assert told[0].startswith(b"HTTP/1.1 503 ")
     assert b"retry-after: " in told[0].lower()
-    until = time.monotonic() + HANG_S
-    while (
-        answer_to(operator, b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")[:12]
-        != b"HTTP/1.1 200"
-    ):
-        assert time.monotonic() < until
+    until(lambda: answer_to(operator, LIVE)[:12] == b"HTTP/1.1 200", HANG_S, "there is room")
 
 
 def test_connections_per_address(small: Limited) -> None:
@@ -218,9 +214,9 @@ def test_requests_at_once(small: Limited) -> None:
         with ExitStack() as stack:
             for _ in range(int(SMALL["TENUTO_REQUESTS_AT_ONCE"])):
                 stack.enter_context(_raw(caller, f"GET /v1/jobs/{job_id}?wait=20", "", b""))
-            until = time.monotonic() + HANG_S
+            latest = time.monotonic() + HANG_S
             while not told or b" 429 " not in told[-1]:
-                assert time.monotonic() < until
+                assert time.monotonic() < latest
                 line = stack.enter_context(_raw(caller, "GET /v1/account/balance", "", b""))
                 told.append(line.recv(4096))
                 time.sleep(0.05)
@@ -287,14 +283,8 @@ def test_slow_reader(small: Limited) -> None:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             line.connect(("127.0.0.1", operator.service.port))
             line.sendall(head.encode())
-        until = time.monotonic() + HANG_S
-        while refusals.all()["slow_reader"] - before < 10:
-            assert time.monotonic() < until
-            time.sleep(0.1)
-
-    until = time.monotonic() + HANG_S
-    while refusals.given_up() - given_up < 10 and time.monotonic() < until:
-        time.sleep(0.1)
+        until(lambda: refusals.all()["slow_reader"] - before >= 10, HANG_S, "all are cut off", look_s=0.1)
+    until(lambda: refusals.given_up() - given_up >= 10, HANG_S, "all are counted", look_s=0.1)
 
     assert artifact["size_bytes"] > 4 << 20
     assert 10 == refusals.given_up() - given_up
@@ -322,10 +312,8 @@ def crowd_from(first: str, second: str, stack: ExitStack, operator: Operator) ->
 
 def wait_for(operator: Operator, job_id: str, state: str) -> None:
     """Without a request, of which there may be few."""
-    until = time.monotonic() + HANG_S
-    while operator.row("select state from job where id = :id", id=job_id)["state"] != state:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    sql = "select state from job where id = :id"
+    until(lambda: operator.row(sql, id=job_id)["state"] == state, HANG_S, f"{job_id} is {state}", look_s=0.05)
 
 
 def lines_of_document() -> list[str]:

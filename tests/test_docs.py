@@ -13,7 +13,7 @@ from tenuto.features.telemetry.metrics import ERRORS
 from tenuto.host.registry import ENTRIES
 from tenuto.kind.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text, Texts
 from tenuto.kind.kinds import kinds
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 
 ROOT = Path(__file__).parents[1]
 RUNNING = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")

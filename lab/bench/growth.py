@@ -44,7 +44,7 @@ from tenuto.ids import Ids
 from tenuto.job import erasure, finish, queue, read
 from tenuto.job.fate import Cause
 from tenuto.job.submit import submit
-from tenuto.kind import rules
+from tenuto.kind import model as catalog
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.duties import Pace
 from tenuto.worker.retention import retain
@@ -187,7 +187,7 @@ def _store(running: Stage, made: list[str], numbers: range) -> None:
 
 def _waiting(running: Stage, folder: Path) -> list[str]:
     """A job of each key's account, accepted while a worker offered its model, which has gone since."""
-    models = rules.models(load({"TENUTO_ENGINES": "fake", "TENUTO_CONFIG": str(folder / "open.toml")}))
+    models = catalog.models(load({"TENUTO_ENGINES": "fake", "TENUTO_CONFIG": str(folder / "open.toml")}))
     database, now_ms = running.database, _now_ms()
     world = World(database, folder, now_ms)
     world.register(OPEN, frozenset({AWAY}))

@@ -2,7 +2,7 @@
 
 Running is what the database says: a look into it about every millisecond finds the moment when the claim
 was committed, so the claim's own commit is in the figure. Heartbeats are timed the same way: from the moment
-that a beat was issued, which stands in the worker's row, to the moment that the row says so.
+that a heartbeat was issued, which stands in the worker's row, to the moment that the row says so.
 """
 
 import itertools
@@ -57,14 +57,14 @@ class Watch:
     running: Stage
     connection: Connection
     seen_at: int = 0
-    beats_s: list[float] = field(default_factory=list)
-    """How long each beat took until it was committed."""
+    heartbeats_s: list[float] = field(default_factory=list)
+    """How long each heartbeat took until it was committed."""
 
     def look(self, job_id: str) -> str:
         """The job's state now."""
         row = self.running.query(_LOOK, id=job_id)[0]
         if row["seen_at"] != self.seen_at:
-            self.beats_s.append((_now_ms() - row["seen_at"]) / 1000)
+            self.heartbeats_s.append((_now_ms() - row["seen_at"]) / 1000)
             self.seen_at = row["seen_at"]
         time.sleep(LOOK_S)
         state: str = row["state"]
@@ -124,7 +124,7 @@ def _loaded(running: Stage) -> list[Row]:
     crowd = context.Process(target=_crowd, args=(running.port, running.keys[:4], ending))
     crowd.start()
     time.sleep(SETTLE_S)
-    probes, beats_s = _watch(running, running.keys[4:])
+    probes, heartbeats_s = _watch(running, running.keys[4:])
     ending.set()
     crowd.join()
     jobs_per_s = running.query("select count(*) as jobs from job")[0]["jobs"] / (LOADED_S + SETTLE_S)
@@ -136,11 +136,11 @@ def _loaded(running: Stage) -> list[Row]:
     )
     p99 = quantile(took_s, 0.99) * 1000
     what = f"{running.name}: 202 → running, {CLIENTS} clients submitting, p99 of {len(took_s)}"
-    beats = f"{running.name}: longest wait of {len(beats_s)} heartbeats meanwhile"
-    issued = "fixed; from issuing the beat until it is seen in the database"
+    waits = f"{running.name}: longest wait of {len(heartbeats_s)} heartbeats meanwhile"
+    issued = "fixed; from issuing the heartbeat until it is seen in the database"
     return [
         below(what, p99, 100, "ms", how, digits=1),
-        below(beats, max(beats_s), 1, "s", issued),
+        below(waits, max(heartbeats_s), 1, "s", issued),
     ]
 
 
@@ -162,7 +162,7 @@ def _watch(running: Stage, keys: list[str]) -> tuple[list[Probe], list[float]]:
         while time.monotonic() < rest:
             watch.look(job_id)
     watch.connection.close()
-    return probes, watch.beats_s[1:]
+    return probes, watch.heartbeats_s[1:]
 
 
 def _now_ms() -> float:

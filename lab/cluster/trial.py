@@ -24,7 +24,7 @@ from servers.service import FINAL
 from servers.shots import Shots
 from tenuto.config import load
 from tenuto.host.registry import missing_weights
-from tenuto.kind import rules as catalog
+from tenuto.kind import model as catalog
 
 ACCOUNTS = ("rich", "rich", "other", "other")
 CREDIT = "1000"

@@ -20,7 +20,7 @@ from tenuto.account import operations as accounts
 from tenuto.db.database import Database, Transaction
 from tenuto.ids import Ids
 from tenuto.job.submit import submit
-from tenuto.kind import rules
+from tenuto.kind import model as catalog
 from tenuto.process.runtime import clock
 
 READY_S = 5.0
@@ -117,7 +117,7 @@ def _queue(database: Database, folder: Path, keys: list[str]) -> None:
     now_ms = clock()
     # A millisecond for each id: the likes of a job begin with the same 20 characters, others do not.
     ids = Ids(itertools.count(now_ms - 1_000_000).__next__)
-    models = rules.models(config.load({"TENUTO_ENGINES": "fake"}))
+    models = catalog.models(config.load({"TENUTO_ENGINES": "fake"}))
     world = World(database, folder, now_ms)
     world.register(OPEN)
     for key in keys:

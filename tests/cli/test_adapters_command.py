@@ -13,7 +13,7 @@ from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
 from tenuto.features.models.adapter_commands import as_table
 from tenuto.host import manifests
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 
 
 def accepted(table: str) -> str:

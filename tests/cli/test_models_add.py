@@ -332,7 +332,7 @@ def test_every_model_that_can_be_added_has_an_adapter_that_takes_its_table() -> 
     from tenuto.features.models.additions import table_of as written
     from tenuto.features.models.manifest import File, HubSource, Weight
     from tenuto.host import manifests
-    from tenuto.kind.rules import models
+    from tenuto.kind.model import models
 
     for one in additions().values():
         manifest = manifests.adapters()[one.engine]

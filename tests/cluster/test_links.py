@@ -17,7 +17,7 @@ from servers.world import World, request_of
 from tenuto.account import operations as accounts
 from tenuto.config import load
 from tenuto.job.submit import prepare
-from tenuto.kind import rules as catalog
+from tenuto.kind import model as catalog
 from tenuto.worker.supervisor import POLL_S
 
 KNOWN_S = 2.0

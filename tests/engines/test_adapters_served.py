@@ -24,7 +24,7 @@ from tenuto import config
 from tenuto.features.decoding.wav import read_pcm16_wav
 from tenuto.features.image.png import read_png
 from tenuto.host import manifests
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 from tenuto.worker.engines import missing_here
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "engine"

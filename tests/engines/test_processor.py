@@ -14,7 +14,7 @@ from tenuto.config import Settings
 from tenuto.features.chat.embedded import EmbeddedChat
 from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec, HostNotReady
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 from tenuto.worker.abilities import abilities_of
 from tenuto_engine import processor
 

@@ -29,7 +29,7 @@ from tenuto.worker.duties import Turn, Upkeep, of_features
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCK_TRUST_S, ClockTrust, Heartbeat
 from tenuto.worker.locks import LifeLock
-from tenuto.worker.result_keeping import keeping
+from tenuto.worker.result_keeper import keeping
 from tenuto.worker.watch import Watch
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class Rig:
             locks=self.folder / "locks",
         )
         if kept := features().get("kept_results"):
-            keeping.begin = kept.part(".paid:PaidResult")
+            keeping.begin = kept.part(".keeper:PaidResult")
         self.heartbeat = Heartbeat(self.context, self.register)
         self.world.register("worker_us", machine=self.machine)
 

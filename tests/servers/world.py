@@ -27,12 +27,12 @@ from tenuto.job import finish, queue, read
 from tenuto.job.fate import Cause
 from tenuto.job.finish import RecordedResult
 from tenuto.job.queue import Claim
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.states import FailureCode
 from tenuto.job.submit import Accepted, Request, SubmitContext, submit
 from tenuto.kind import operations as catalog
+from tenuto.kind.model import Model
 from tenuto.kind.presence import Presence
-from tenuto.kind.rules import Model
 from tenuto.money import operations as billing
 
 T = TypeVar("T")
@@ -279,7 +279,7 @@ class World:
     def state(self, job_id: str) -> str:
         return str(self.job(job_id)["state"])
 
-    def operation(self, account_id: str, job_id: str) -> Operation:
+    def operation(self, account_id: str, job_id: str) -> Job:
         return self.read(lambda tx: read.get(tx, account_id=account_id, job_id=job_id))
 
     def balance(self, account_id: str) -> tuple[int, int]:

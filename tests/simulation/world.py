@@ -821,7 +821,7 @@ class World:
         if operation.state == "succeeded":
             self._download(step, account_id, operation)
 
-    def _download(self, step: Step, account_id: str, operation: read.Operation) -> None:
+    def _download(self, step: Step, account_id: str, operation: read.Job) -> None:
         if not operation.artifacts:
             raise Broken(f"{operation.id} has succeeded without a result")
         artifact = operation.artifacts[0]

@@ -19,7 +19,7 @@ from tenuto.api import service
 from tenuto.api.limits import Buckets
 from tenuto.api.service import MAX_JOBS, FinalJobCache, LastUse
 from tenuto.db.database import Database
-from tenuto.job.read import Billing, Operation
+from tenuto.job.read import Billing, Job
 from tenuto.process import api as bootstrap
 
 THREADS = 4
@@ -79,7 +79,7 @@ def test_what_is_noted_from_several_threads_is_taken_once() -> None:
     assert ([], (THREADS - 1) * TURNS) == (faults, sum(sizes))
 
 
-def final(job_id: str) -> Operation:
+def final(job_id: str) -> Job:
     raw = msgspec.Raw(b"null")
     known: dict[str, Any] = {
         "kind": "speech",
@@ -96,7 +96,7 @@ def final(job_id: str) -> Operation:
         "error": None,
     }
     money = Billing(held="0", charged="0", currency="CNY")
-    return Operation(
+    return Job(
         id=job_id,
         **known,
         **counted,

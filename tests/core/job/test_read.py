@@ -14,7 +14,7 @@ from tenuto.account.caller import Caller
 from tenuto.api import retry_after
 from tenuto.errors import NotFound
 from tenuto.job import read
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.states import FINAL, SENTENCES
 
 
@@ -131,7 +131,7 @@ def test_the_position_in_the_queue(world: World) -> None:
     jobs = [world.submit((first, second)[n % 2], f"key {n}").job_id for n in range(102)]
     accounts = (first.account_id, second.account_id)
 
-    def seen(number: int) -> Operation:
+    def seen(number: int) -> Job:
         return world.operation(accounts[number % 2], jobs[number])
 
     assert [0, 1, 5, 99, None] == [seen(n).queue_position for n in (0, 1, 5, 99, 100)]
@@ -146,7 +146,7 @@ def test_retry_after(world: World) -> None:
 
     def seconds(state: str, position: int | None) -> int | None:
         seen = msgspec.structs.replace(operation, state=state, queue_position=position)
-        return retry_after.of_operation(seen)
+        return retry_after.of_job(seen)
 
     positions = (0, 3, 4, 9, 10, 11, None)
     assert [1, 1, 4, 9, 10, 10, 10] == [seconds("queued", position) for position in positions]
@@ -199,7 +199,7 @@ def test_every_filter_gives_what_fits_page_by_page(world: World, limit: int) -> 
     ):
         if model is not None and key_models is not None and model not in key_models:
             continue
-        found: list[Operation] = []
+        found: list[Job] = []
         cursor: str | None = None
         pages = 0
         key = Caller("key", caller.account_id, None, key_models)
@@ -232,18 +232,18 @@ def test_events_tell_a_jobs_life(world: World) -> None:
     ] == [(event.sequence, event.type, event.attempt_id) for event in events]
 
 
-def plain(operation: Operation) -> dict[str, Any]:
+def plain(operation: Job) -> dict[str, Any]:
     """An operation as its JSON says it."""
     found: dict[str, Any] = json.loads(msgspec.json.encode(operation))
     return found
 
 
-def page(world: World, account_id: str, **given: Any) -> tuple[list[Operation], str | None]:
+def page(world: World, account_id: str, **given: Any) -> tuple[list[Job], str | None]:
     narrow = {"state": None, "kind": None, "model": None, "after": None, "limit": 20} | given
     return world.read(lambda tx: read.list_jobs(tx, any_key(account_id), **narrow))
 
 
-def listed(world: World, account_id: str) -> list[Operation]:
+def listed(world: World, account_id: str) -> list[Job]:
     return page(world, account_id)[0]
 
 

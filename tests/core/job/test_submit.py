@@ -69,7 +69,7 @@ def test_a_new_job_is_shown_as_it_is_read(world: World) -> None:
     """What the 202 shows is what the next poll shows, though no row was read for it."""
     caller = world.caller()
     body = {"model": SPEECH, "parameters": {"text": "你好。"}, "metadata": {"mine": "1"}}
-    shown = [world.send(request_of(caller, f"key {number}", body)).operation for number in range(3)]
+    shown = [world.send(request_of(caller, f"key {number}", body)).job for number in range(3)]
 
     assert [0, 1, 2] == [operation.queue_position for operation in shown]
     assert shown == [world.operation(caller.account_id, operation.id) for operation in shown]
@@ -91,7 +91,7 @@ def test_the_same_again_is_the_same_job(world: World) -> None:
     before = world.everything()
     second = world.submit(caller, "key")
 
-    assert Accepted(first.operation, replayed=True) == second
+    assert Accepted(first.job, replayed=True) == second
     assert before == world.everything()
 
 
@@ -137,7 +137,7 @@ def test_an_idempotency_key_is_bound_for_ever(world: World) -> None:
     world.now_ms += 10 * 365 * 24 * 3600 * 1000
 
     again = world.submit(caller, "key")
-    assert (first.job_id, True, "succeeded") == (again.job_id, again.replayed, again.operation.state)
+    assert (first.job_id, True, "succeeded") == (again.job_id, again.replayed, again.job.state)
     with pytest.raises(IdempotencyConflict):
         world.submit(caller, "key", text="another")
 
@@ -349,7 +349,7 @@ def test_the_event_loop_submits_as_a_thread_does(world: World) -> None:
 
     first, second = asyncio.run(both())
     assert (False, True) == (first.replayed, second.replayed)
-    assert Accepted(first.operation, replayed=True) == second == submit(world.submitting, request)
+    assert Accepted(first.job, replayed=True) == second == submit(world.submitting, request)
     with pytest.raises(InvalidRequest) as by_loop:
         asyncio.run(submit_async(world.submitting, faulty))
     with pytest.raises(InvalidRequest) as by_thread:

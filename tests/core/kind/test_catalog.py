@@ -10,8 +10,7 @@ from tenuto.config import ModelSettings, OwnPrice, Price, Settings
 from tenuto.errors import SettingsInvalid
 from tenuto.host.registry import engines_of
 from tenuto.kind import operations as catalog
-from tenuto.kind import rules
-from tenuto.kind.rules import MAX_START_FAILURES
+from tenuto.kind.model import MAX_START_FAILURES, models
 
 DUAL = "fake/dual-recognition"
 
@@ -98,7 +97,7 @@ def test_models_as_the_operator_sets_them() -> None:
         engines="fake",
         models={SPEECH: ModelSettings(price=price), METERED: ModelSettings(enabled=False)},
     )
-    offered = rules.models(settings)
+    offered = models(settings)
 
     assert SPEECH in offered
     assert METERED not in offered
@@ -107,8 +106,8 @@ def test_models_as_the_operator_sets_them() -> None:
         offered[SPEECH].rerunnable,
         offered[SPEECH].lane,
     )
-    assert not rules.models(Settings(folder=Path("x"), engines="fake"))[METERED].rerunnable
-    assert not {SPEECH, METERED} & {*rules.models(Settings(folder=Path("x")))}
+    assert not models(Settings(folder=Path("x"), engines="fake"))[METERED].rerunnable
+    assert not {SPEECH, METERED} & {*models(Settings(folder=Path("x")))}
 
 
 def reasons(world: World, *models: str, away: Collection[str] = ()) -> dict[str, str | None]:
@@ -142,12 +141,12 @@ def test_a_price_keeps_what_its_kind_has(own: OwnPrice | None, price: Price) -> 
     """Recognition costs by the minute and holds 120 unless the operator says otherwise (R132, R133)."""
     settings = Settings(folder=Path("x"), engines="fake", models={DUAL: ModelSettings(price=own)})
 
-    assert price == rules.models(settings)[DUAL].price
+    assert price == models(settings)[DUAL].price
 
 
 def test_one_setting_makes_everything_free() -> None:
     """No price and no hold is left, whatever the kind; a price that is set beside it is a mistake."""
-    offered = rules.models(Settings(folder=Path("x"), engines="fake", prices="free"))
+    offered = models(Settings(folder=Path("x"), engines="fake", prices="free"))
     both = Settings(
         folder=Path("x"),
         engines="fake",
@@ -158,7 +157,7 @@ def test_one_setting_makes_everything_free() -> None:
     assert {(0, 0)} == {(model.price.price_micros, model.price.hold_micros) for model in offered.values()}
     assert "audio_minute" == offered[DUAL].price.unit
     with pytest.raises(SettingsInvalid, match="prices is `free`"):
-        rules.models(both)
+        models(both)
 
 
 def test_a_hold_below_the_price_of_a_job_is_refused() -> None:
@@ -168,7 +167,7 @@ def test_a_hold_below_the_price_of_a_job_is_refused() -> None:
     )
 
     with pytest.raises(SettingsInvalid, match="below the price"):
-        rules.models(settings)
+        models(settings)
 
 
 @pytest.mark.parametrize(
@@ -184,12 +183,12 @@ def test_a_price_that_could_never_be_charged_is_refused(model: str, own: OwnPric
     settings = Settings(folder=Path("x"), engines="fake", models={model: ModelSettings(price=own)})
 
     with pytest.raises(SettingsInvalid, match=fault):
-        rules.models(settings)
+        models(settings)
 
 
 def test_a_composed_model_is_listed_beside_its_engines() -> None:
     """The dual model has no engine of its own: it needs what both of its engines need (R136)."""
-    offered = rules.models(Settings(folder=Path("x"), engines="fake"))
+    offered = models(Settings(folder=Path("x"), engines="fake"))
     parts = engines_of(offered[DUAL].entry)
 
     assert ["segment_text", "word_timestamps"] == [part.role for part in parts]

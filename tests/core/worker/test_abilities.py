@@ -21,7 +21,7 @@ from tenuto.config import ModelSettings, RaySettings, Settings
 from tenuto.host.child_host import ChildHost
 from tenuto.host.host import HostNotReady
 from tenuto.kind import operations as catalog
-from tenuto.kind.rules import MAX_START_FAILURES, models
+from tenuto.kind.model import MAX_START_FAILURES, models
 from tenuto.worker.abilities import abilities_of
 from tenuto.worker.engines import Engines
 from tenuto.worker.supervisor import Worker

@@ -11,7 +11,7 @@ from servers.rig import Rig
 from servers.world import World
 from tenuto.config import ModelSettings
 from tenuto.host.host import HostNotReady
-from tenuto.kind.rules import MAX_START_FAILURES
+from tenuto.kind.model import MAX_START_FAILURES
 from tenuto.worker.engines import Engines
 
 DUAL, FIRST, SECOND = "fake/dual-recognition", "fake/segment-text", "fake/word-timestamps"

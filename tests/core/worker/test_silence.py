@@ -49,8 +49,8 @@ def grow_old(rig: Rig) -> None:
     for watched in rig.heartbeat.active():
         watched.heard_at = 0.0
     for _ in range(2):
-        before = rig.heartbeat.beaten_at
-        assert eventually(lambda before=before: rig.heartbeat.beaten_at > before)  # type: ignore[misc]
+        before = rig.heartbeat.ran_at
+        assert eventually(lambda before=before: rig.heartbeat.ran_at > before)  # type: ignore[misc]
 
 
 @contextmanager

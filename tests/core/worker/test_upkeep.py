@@ -26,7 +26,7 @@ from tenuto.host.host import HostNotReady
 from tenuto.job import recover
 from tenuto.job.states import DEADLINE_MS, Decision
 from tenuto.kind import operations as catalog
-from tenuto.kind.rules import MAX_START_FAILURES
+from tenuto.kind.model import MAX_START_FAILURES
 from tenuto.worker.duties import Upkeep
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import CLOCK_TRUST_S, ClockTrust

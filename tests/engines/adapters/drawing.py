@@ -16,7 +16,7 @@ from tenuto.config.model_settings import read_models
 from tenuto.host import manifests
 from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, HostResult
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 from tenuto.worker.engines import spec_of
 
 NAME = "here/pictures"

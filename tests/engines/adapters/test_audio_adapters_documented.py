@@ -9,7 +9,7 @@ from tenuto import config
 from tenuto.features.recognition import kind as recognition
 from tenuto.features.speech import parameters as speech
 from tenuto.host.manifests import Manifest, adapters
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 
 ROOT = Path(__file__).parents[3]
 SECTIONS = dict(

@@ -15,7 +15,7 @@ from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
 from tenuto.features.models.cache import default_cache
 from tenuto.host.registry import EngineEntry, engines_of, entries
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 from tenuto.worker.engines import spec_of
 from tenuto_engine.conformance import Subject, Verdict, subjects
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 from tenuto.worker.engines import spec_of
 from tenuto_engine import Cancelled
 

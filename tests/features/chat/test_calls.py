@@ -30,7 +30,7 @@ from tenuto.features.chat.model_calls import Calls, ModelCall
 from tenuto.features.chat.rows import CallRow
 from tenuto.features.history import usage_rows as usage
 from tenuto.features.history.rows import Used
-from tenuto.kind import rules
+from tenuto.kind.model import Model, models
 from tenuto.money.rules import token_charge_micros
 
 MODEL = "there/chat"
@@ -38,10 +38,10 @@ MOST = Usage(100, 100)
 HOLD_MICROS = 1000
 
 
-def priced() -> rules.Model:
+def priced() -> Model:
     """A model of an upstream: 2 CNY for a million input tokens, 8 for a million of the output."""
     there = UpstreamSettings("http://there/v1", input_price_micros=2_000_000, output_price_micros=8_000_000)
-    return rules.models(Settings(Path(), models={MODEL: ModelSettings(upstream=there)}))[MODEL]
+    return models(Settings(Path(), models={MODEL: ModelSettings(upstream=there)}))[MODEL]
 
 
 def calls_of(world: World, database: Any) -> Calls:
@@ -255,4 +255,4 @@ def test_a_service_without_prices_has_none_of_tokens() -> None:
     settings = Settings(Path(), prices="free", models={MODEL: ModelSettings(upstream=there)})
 
     with pytest.raises((OperatorError, SettingsInvalid), match="free"):
-        rules.models(settings)
+        models(settings)

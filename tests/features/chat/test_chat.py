@@ -12,7 +12,7 @@ from tenuto.features.chat import chat_body as chat
 from tenuto.features.chat.catalog import taken_by
 from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.messages import Image, Message
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 
 MESSAGES = [{"role": "user", "content": "Hello."}]
 

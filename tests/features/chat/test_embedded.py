@@ -14,7 +14,7 @@ from tenuto.features.chat.embedded import EmbeddedChat
 from tenuto.features.chat.messages import Message
 from tenuto.host.child_host import ChildHost
 from tenuto.host.host import EngineSpec
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 
 ENGINE = """
 from tenuto_engine import Result

@@ -25,7 +25,7 @@ from tenuto.features.chat.gathered import engines
 from tenuto.features.chat.messages import Message
 from tenuto.features.chat.meter import Meter
 from tenuto.features.chat.model_calls import Calls
-from tenuto.kind import rules
+from tenuto.kind import model as catalog
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -88,7 +88,7 @@ class Bench:
             models={MODEL: ModelSettings(upstream=there)},
             features={"chat_timeout_s": timeout_s},
         )
-        models = {MODEL: rules.models(settings)[MODEL]}
+        models = {MODEL: catalog.models(settings)[MODEL]}
         request = ChatRequest(model=MODEL, messages=(Message("user", text),), **fields)
 
         async def whole() -> None:

@@ -20,7 +20,7 @@ from tenuto.features.openai import responses
 
 pytestmark = pytest.mark.parametrize("dialect", ["sqlite"])
 
-BEAT_S = 0.1
+KEEPALIVE_S = 0.1
 THOUGHT_S = 0.35
 BODY = {"model": "local/any", "messages": [{"role": "user", "content": "Hello."}], "stream": True}
 
@@ -55,7 +55,7 @@ async def handle(call: Call) -> None:
 @pytest.fixture
 def server(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """Whose streams beat every tenth of a second."""
-    monkeypatch.setattr(chat, "HEARTBEAT_S", BEAT_S)
+    monkeypatch.setattr(chat, "KEEPALIVE_S", KEEPALIVE_S)
     with serving(handle, database, tmp_path) as made:
         yield made
 

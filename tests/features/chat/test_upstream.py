@@ -17,7 +17,7 @@ from tenuto.features.chat import upstream
 from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.messages import Message
 from tenuto.features.chat.upstream import UNREACHABLE, UNREACHABLE_AFTER, UpstreamChat
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 from tenuto.kind.upstream_keys import read_key
 
 REQUEST = ChatRequest(model="a/b", messages=(Message("user", "Hello."),))

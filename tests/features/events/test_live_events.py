@@ -18,7 +18,7 @@ PATIENCE_S = 60.0
 @pytest.fixture
 def live(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveEvents]:
     """Whose streams have heartbeats every two seconds."""
-    monkeypatch.setattr(live_events, "HEARTBEAT_S", 2)
+    monkeypatch.setattr(live_events, "KEEPALIVE_S", 2)
     made = LiveEvents(database)
     yield made
     made.stop()

@@ -12,8 +12,7 @@ from servers.rig import Rig, eventually, full_disk, hanging, run
 from servers.speed import HANG_S
 from servers.world import METERED, World
 from tenuto.errors import StoreUnreachableForWrites
-from tenuto.features.kept_results import paid as paid_results
-from tenuto.features.kept_results import results
+from tenuto.features.kept_results import keeper, results
 from tenuto.features.kept_results.results import KeptResult
 from tenuto.file.blob import BlobRecord
 from tenuto.file.directory import DirectoryBlobs
@@ -36,9 +35,9 @@ def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
     """If it is too large for the database: the operator sees that the call was made, why its result is not
     stored, and where it is; if the data folder takes nothing either, that it is lost (P10).
     """
-    monkeypatch.setattr(paid_results, "MAX_BYTES", 0)
+    monkeypatch.setattr(keeper, "MAX_BYTES", 0)
     if not takes_files:
-        (rig.folder / paid_results.RESCUED).write_bytes(b"")
+        (rig.folder / keeper.RESCUED).write_bytes(b"")
     claim = rig.running("worker_us", METERED)
     thread = threading.Thread(target=run, args=(rig, engines, claim))
     with full_disk(), capture_logs() as logs:
@@ -55,7 +54,7 @@ def test_a_worker_that_stops_leaves_what_it_was_paid_for_in_a_file(
     assert OUTCOME_UNKNOWN == row["error_message"]
     assert "had to stop" in evidence
     assert "the store fails: No space left on device" in evidence
-    kept = rig.folder / paid_results.RESCUED / claim.attempt_id
+    kept = rig.folder / keeper.RESCUED / claim.attempt_id
     if takes_files:
         assert f"tenuto admin recover complete {claim.job_id} --file {kept}" in evidence
         fits = world.read(lambda tx: recover.fit(tx, claim.job_id, kept.read_bytes()))
@@ -96,7 +95,7 @@ def test_a_worker_that_stops_gives_a_free_job_back_while_the_store_takes_nothing
 
     assert not thread.is_alive()
     assert ("queued", ["hold"]) == (world.state(claim.job_id), world.entries(claim.job_id))
-    assert not (rig.folder / paid_results.RESCUED).exists()
+    assert not (rig.folder / keeper.RESCUED).exists()
 
 
 @pytest.mark.parametrize("place", ["blob.before_write", "blob.before_fsync"])
@@ -127,7 +126,7 @@ def test_another_worker_stores_what_was_paid_for_while_the_store_hung(
     assert ("running", "succeeded") == (meanwhile, world.state(claim.job_id))
     assert (1, ["hold", "settle"]) == (world.job(claim.job_id)["attempts"], world.entries(claim.job_id))
     assert [] == world.read(lambda tx: tx.all("select job_id from kept_result"))
-    assert not (rig.folder / paid_results.RESCUED).exists()
+    assert not (rig.folder / keeper.RESCUED).exists()
 
 
 class Breaks(DirectoryBlobs):
@@ -176,8 +175,8 @@ def test_a_store_that_is_away_is_not_asked_all_the_time_for_what_is_kept(
     tries = []
     for pause_s in (1000.0, 0.0):
         upkeep = rig.upkeep()
-        monkeypatch.setattr(paid_results, "FIRST_PAUSE_S", pause_s)
-        monkeypatch.setattr(paid_results, "LONGEST_PAUSE_S", pause_s)
+        monkeypatch.setattr(keeper, "FIRST_PAUSE_S", pause_s)
+        monkeypatch.setattr(keeper, "LONGEST_PAUSE_S", pause_s)
         for now in range(5):
             upkeep.do_due(1000.0 + now)
             upkeep.threads["kept-results"].join(20)
@@ -227,14 +226,14 @@ def test_a_file_is_removed_once_its_job_has_ended_without_it(world: World, rig: 
         )
     )
     names = [ended.attempt_id, waits.attempt_id, "attempt_of_another_database"]
-    (rig.folder / paid_results.RESCUED).mkdir()
+    (rig.folder / keeper.RESCUED).mkdir()
     for name in names:
-        (rig.folder / paid_results.RESCUED / name).write_bytes(b"RIFF")
+        (rig.folder / keeper.RESCUED / name).write_bytes(b"RIFF")
     upkeep = rig.upkeep()
     upkeep.do_due(1000.0)
     upkeep.threads["kept-files"].join(20)
 
-    assert set(names[1:]) == {path.name for path in (rig.folder / paid_results.RESCUED).iterdir()}
+    assert set(names[1:]) == {path.name for path in (rig.folder / keeper.RESCUED).iterdir()}
 
 
 @pytest.mark.parametrize("stores", [True, False])
@@ -242,10 +241,10 @@ def test_what_was_paid_for_is_in_a_file_if_the_database_hangs(
     world: World, rig: Rig, engines: Engines, monkeypatch: pytest.MonkeyPatch, stores: bool
 ) -> None:
     """Whether or not the store has the bytes, which no row names: before the worker ends, and said (P10)."""
-    monkeypatch.setattr(paid_results, "ROW_S", 0.01)
+    monkeypatch.setattr(keeper, "ROW_S", 0.01)
     claim = rig.running("worker_us", METERED)
     place = "result.after_bytes" if stores else "blob.before_write"
-    kept = rig.folder / paid_results.RESCUED / claim.attempt_id
+    kept = rig.folder / keeper.RESCUED / claim.attempt_id
     with capture_logs() as logs:
         with hanging(place) as reached:
             thread = started(rig, engines, claim)

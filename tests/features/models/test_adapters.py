@@ -20,7 +20,7 @@ from tenuto.host.manifests import ManifestInvalid, of_package
 from tenuto.host.registry import CHAT_HONOURED, of_manifest
 from tenuto.kind import upstream_keys
 from tenuto.kind.envelope import Envelope
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 from tenuto.worker.engines import spec_of
 from tenuto_engine.conformance import subjects
 

@@ -8,7 +8,7 @@ import pytest
 
 from tenuto import config
 from tenuto.host import manifests
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = (ROOT / "docs" / "operations" / "engines.md").read_text("utf-8")

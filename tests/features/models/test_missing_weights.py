@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from servers.rig import Rig
 from tenuto.config import ModelSettings, Settings
 from tenuto.host.registry import engines_of, entry_of, missing_weights
-from tenuto.kind.rules import models
+from tenuto.kind.model import models
 from tenuto.worker.abilities import abilities_of
 
 DUAL, SPEECH, IMAGE = "fake/dual-recognition", "fake/speech", "fake/image"

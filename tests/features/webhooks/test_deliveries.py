@@ -21,13 +21,13 @@ from servers.world import METERED, World, wait_until_somebody_waits
 from tenuto.account.caller import Caller
 from tenuto.db.sql import statements
 from tenuto.errors import InvalidRequest, NotFound
+from tenuto.features.webhooks import http_post, rules
 from tenuto.features.webhooks import operations as webhooks
-from tenuto.features.webhooks import rules, sending
+from tenuto.features.webhooks.delivery_loop import DeliveryLoop
+from tenuto.features.webhooks.delivery_threads import THREADS_IN_COMMON, THREADS_OF_ACCOUNT
+from tenuto.features.webhooks.http_post import Answer
 from tenuto.features.webhooks.operations import Outcome, Outgoing
 from tenuto.features.webhooks.rules import HOUR_MS
-from tenuto.features.webhooks.sender import WebhookSender
-from tenuto.features.webhooks.senders import SENDERS_IN_COMMON, SENDERS_OF_ACCOUNT
-from tenuto.features.webhooks.sending import Answer
 
 EVENTS = ["job.succeeded", "job.failed", "job.recovery_required"]
 SENDER = "worker_that_sends"
@@ -76,8 +76,8 @@ class Sender:
     def __init__(self, rig: Rig) -> None:
         context = replace(rig.context, settings=replace(rig.context.settings, features={"webhooks": "any"}))
         self._stopping = threading.Event()
-        sender = WebhookSender(context, self._stopping, trusts_clock=rig.heartbeat.trusts_clock)
-        self.senders = sender.senders
+        sender = DeliveryLoop(context, self._stopping, trusts_clock=rig.heartbeat.trusts_clock)
+        self.threads = sender.threads
         self._thread = threading.Thread(target=sender.run, daemon=True)
         self.start = self._thread.start
 
@@ -95,7 +95,7 @@ def due(world: World, limit: int = 200) -> list[Outgoing]:
     """What would be sent now first to each webhook, to eight of an account at most."""
 
     def look(tx: Any) -> list[Outgoing]:
-        chosen = webhooks.due(tx, of_account=SENDERS_OF_ACCOUNT, limit=limit, now_ms=world.now_ms)
+        chosen = webhooks.due(tx, of_account=THREADS_OF_ACCOUNT, limit=limit, now_ms=world.now_ms)
         return [
             outgoing
             for one in chosen
@@ -513,7 +513,7 @@ def test_accounts_are_due_in_turns(world: World) -> None:
     sent_a_test(world, other, theirs)
     waiting = [outgoing.webhook_id for outgoing in due(world)]
 
-    assert SENDERS_OF_ACCOUNT + 1 == len(set(waiting)) == len(waiting)
+    assert THREADS_OF_ACCOUNT + 1 == len(set(waiting)) == len(waiting)
     assert theirs == waiting[1]
     assert theirs in [outgoing.webhook_id for outgoing in due(world, limit=2)]
 
@@ -538,7 +538,7 @@ def test_servers_of_fifty_accounts_that_hang_hold_up_nobody(
     world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch, answers_first: bool
 ) -> None:
     """Eight webhooks each, whose servers never answer, or answer once and then hang."""
-    monkeypatch.setattr(sending, "TIMEOUT_S", 120.0)
+    monkeypatch.setattr(http_post, "TIMEOUT_S", 120.0)
     may_answer, sound = threading.Event(), Receiver()
     hanging = Receiver(lambda *_: void(may_answer.wait(120)))
     owners, victim = [world.caller() for _ in range(50)], world.caller()
@@ -554,9 +554,9 @@ def test_servers_of_fifty_accounts_that_hang_hold_up_nobody(
         assert 400 == world.row("select count(*) as n from webhook where is_sound = 1")["n"]
     sender = Sender(rig)
     sender.start()
-    for some, most in ((owners[:4], SENDERS_IN_COMMON), (owners[4:], SENDERS_IN_COMMON + 46)):
+    for some, most in ((owners[:4], THREADS_IN_COMMON), (owners[4:], THREADS_IN_COMMON + 46)):
         hang_everywhere(world, some, ids)
-        until(lambda most=most: len(sender.senders.in_progress) == most, 60, f"{most} are on their way")  # type: ignore[misc]
+        until(lambda most=most: len(sender.threads.in_progress) == most, 60, f"{most} are on their way")  # type: ignore[misc]
     webhook_id, took_s = made(world, victim, sound.url), []
     for number in range(1, 4):
         began = time.monotonic()
@@ -589,7 +589,7 @@ def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
         found = look(tx, webhook_id, **limits)
         if failing.messages and not looked.is_set():
             may_answer.set()
-            until(lambda: not sender.senders.in_progress, 60, "the message has failed")
+            until(lambda: not sender.threads.in_progress, 60, "the message has failed")
             looked.set()
         return found
 
@@ -611,12 +611,12 @@ def test_a_message_that_fails_while_the_sender_looks_has_its_pause(
 
 def test_messages_are_sent_side_by_side_and_numbered(world: World, rig: Rig) -> None:
     """A server that answered once is sent several at a time, over connections that stay open."""
-    caller, together = world.caller(), threading.Barrier(SENDERS_OF_ACCOUNT)
+    caller, together = world.caller(), threading.Barrier(THREADS_OF_ACCOUNT)
     connections, first = set[object](), threading.Event()
 
     def answering(handler: Any, message: Message) -> None:
         connections.add(handler.client_address)
-        if first.is_set() and len(receiver.messages) <= 1 + SENDERS_OF_ACCOUNT:
+        if first.is_set() and len(receiver.messages) <= 1 + THREADS_OF_ACCOUNT:
             together.wait(60)
         plainly(204)(handler, message)
         first.set()
@@ -635,7 +635,7 @@ def test_messages_are_sent_side_by_side_and_numbered(world: World, rig: Rig) -> 
 
     world.write(many)
     messages = receiver.wait(99)
-    until(lambda: not sender.senders.in_progress, 60, "all are recorded")
+    until(lambda: not sender.threads.in_progress, 60, "all are recorded")
     sender.stop()
     receiver.close()
     listed, _ = world.read(lambda tx: webhooks.deliveries(tx, caller, webhook_id, after=None, limit=200))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from servers.speed import HANG_S, within
-from tenuto.features.webhooks import public_addresses, rules, sending
+from tenuto.features.webhooks import http_post, public_addresses, rules
 
 PRIVATE = """127.0.0.1 10.0.0.1 172.16.0.1 192.168.1.1 169.254.169.254 0.0.0.0 100.64.0.1 224.0.0.1
     255.255.255.255 192.0.0.192 192.88.99.1 198.18.0.1 203.0.113.1 240.0.0.1
@@ -43,8 +43,8 @@ def serving(serve: Callable[[socket.socket], None], buffer_bytes: int | None = N
         thread.join()
 
 
-def sent(url: str, *, is_public: bool = False) -> sending.Answer:
-    return sending.send(url, {}, b"{}", is_public=is_public, now_s=0)
+def sent(url: str, *, is_public: bool = False) -> http_post.Answer:
+    return http_post.send(url, {}, b"{}", is_public=is_public, now_s=0)
 
 
 @pytest.mark.parametrize("address", PRIVATE.split())
@@ -142,7 +142,7 @@ def test_a_name_with_one_private_address_is_not_connected_to(monkeypatch: pytest
 )
 def test_an_answer_that_never_ends_is_cut_off(head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A byte now and then keeps no sender, also where http.client forgets the socket of an answer (P14)."""
-    monkeypatch.setattr(sending, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(http_post, "TIMEOUT_S", 0.5)
     done = threading.Event()
 
     def drip(connection: socket.socket) -> None:
@@ -164,14 +164,14 @@ def test_an_answer_that_never_ends_is_cut_off(head: bytes, monkeypatch: pytest.M
 @pytest.mark.measured
 def test_addresses_that_do_not_answer_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name with several such addresses keeps a message on its way no longer than one."""
-    monkeypatch.setattr(sending, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(http_post, "TIMEOUT_S", 1.0)
     with socket.create_server(("127.0.0.1", 0), backlog=1) as server, contextlib.ExitStack() as stack:
         # Whoever comes behind a full backlog is not answered.
         for _ in range(2):
             stack.enter_context(socket.create_connection(server.getsockname()))
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", server.getsockname())] * 4
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        monkeypatch.setattr(sending, "CONNECT_S", 0.9)
+        monkeypatch.setattr(http_post, "CONNECT_S", 0.9)
         with within(2):
             answer = sent("http://a.example/")
 
@@ -263,7 +263,7 @@ def test_a_connection_that_the_server_closed_costs_no_attempt() -> None:
         thread = threading.Thread(target=serve, args=(server,), daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        connection = sending.Connection(is_public=False)
+        connection = http_post.Connection(is_public=False)
         statuses = [connection.send(url, {}, b"{}", now_s=0).status for _ in range(4)]
         connection.close()
         thread.join(30)

@@ -71,7 +71,7 @@ PLACES: Mapping[str, str] = {
     "succeed.after_commit": "the job has succeeded, its worker does not know of it",
     "ending.before_commit": "another end of an attempt is written, not durable",
     "ending.after_commit": "another end of an attempt is durable, its worker does not know of it",
-    "beat.after_commit": "a beat is durable",
+    "beat.after_commit": "a heartbeat is durable",
     "rescue.before_commit": "a rescue is written, not durable",
     "rescue.after_commit": "a rescue is durable, nobody knows of it",
     "rescue.verified": "a dead worker's recorded result is verified, not settled",

@@ -1,4 +1,4 @@
-"""What a feature is, and which features there are.
+"""What a feature is, and which there are: they live in `features/`, one folder each.
 
 A feature is a folder of `tenuto.features` with a module `feature`, whose `FEATURE` says what it adds to the
 core; other packages register theirs under the entry point group `tenuto.features`. The core finds them by

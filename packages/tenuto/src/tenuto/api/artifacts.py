@@ -88,7 +88,7 @@ async def segment_content(call: Call) -> Answer | None:
 
 
 async def erase_job_content(call: Call) -> Answer:
-    """DELETE /v1/jobs/{id}/content: erase request, result, segments; 200 with the operation, which stays."""
+    """DELETE /v1/jobs/{id}/content: erase request, result, segments; 200 with the job, which stays."""
     caller = await call.authenticate()
     await call.read_body()
     job_id = call.path_id("job_id", "job")
@@ -97,8 +97,8 @@ async def erase_job_content(call: Call) -> Answer:
         call, caller, lambda tx: erasure.erase_content(tx, caller, job_id=job_id, now_ms=now_ms)
     )
     call.service.final_jobs.forget(caller.account_id, job_id)
-    operation = await call.service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id))
-    return json_answer(200, operation)
+    job = await call.service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id))
+    return json_answer(200, job)
 
 
 async def erase(call: Call) -> Answer:

@@ -11,7 +11,7 @@ from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.job import finish, read
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.states import ALL, FINAL
 from tenuto.job.submit import Request, submit_async
 from tenuto.kind.kinds import kinds
@@ -46,7 +46,7 @@ async def create(call: Call) -> Answer:
         origin=call.origin(),
     )
     accepted = await submit_async(call.service.submitting, request)
-    answer = _operation(accepted.operation, 202)
+    answer = _answer(accepted.job, 202)
     answer.headers.append((b"location", f"/v1/jobs/{accepted.job_id}".encode()))
     if accepted.replayed:
         answer.headers.append(REPLAYED)
@@ -65,26 +65,26 @@ async def show(call: Call) -> Answer:
     if cached is not None:
         return Answer(200, cached)
 
-    def find(tx: Transaction) -> tuple[int, Operation]:
+    def find(tx: Transaction) -> tuple[int, Job]:
         # Sequence first, so that a change between the two reads is noticed.
         return read.sequence(tx, job_id) if wait_s else 0, read.for_caller(tx, caller, job_id)
 
-    sequence, operation = await call.service.database.read_async(find)
+    sequence, job = await call.service.database.read_async(find)
     was_held = False
-    if wait_s and not operation.is_final():
-        operation, was_held = await changed(call, operation, sequence, wait_s)
-    answer = _operation(operation)
+    if wait_s and not job.is_final():
+        job, was_held = await changed(call, job, sequence, wait_s)
+    answer = _answer(job)
     if was_held:
         answer.headers.append((b"preference-applied", b"wait=%d" % wait_s))
-    if operation.state in FINAL:
-        finals.keep(caller.account_id, operation, answer.body)
+    if job.state in FINAL:
+        finals.keep(caller.account_id, job, answer.body)
     return answer
 
 
 async def index(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
-    def find(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[Job], str | None]:
         filters = query.read_query(call, {**FILTERS, **PAGE})
         return read.list_jobs(
             tx,
@@ -109,7 +109,7 @@ async def request(call: Call) -> Answer:
 
 
 async def cancel(call: Call) -> Answer:
-    """POST /v1/jobs/{id}/cancel: 200 with the operation as it is now."""
+    """POST /v1/jobs/{id}/cancel: 200 with the job as it is now."""
     service = call.service
     caller = await call.authenticate()
     await call.read_body()
@@ -126,28 +126,28 @@ async def cancel(call: Call) -> Answer:
     if tell:
         service.database.wake("cancel")
     service.database.wake("changes")
-    return _operation(await service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id)))
+    return _answer(await service.database.read_async(lambda tx: read.for_caller(tx, caller, job_id)))
 
 
-async def changed(call: Call, operation: Operation, sequence: int, wait_s: float) -> tuple[Operation, bool]:
-    """The operation once it has changed or `wait_s` has passed; at once when too many wait already.
+async def changed(call: Call, job: Job, sequence: int, wait_s: float) -> tuple[Job, bool]:
+    """The job once it has changed or `wait_s` has passed; at once when too many wait already.
 
     Also returns whether the answer was held back for the whole of `wait_s`: only then may a client poll again
     without a pause of its own. Raises ClientGone. A waiting request occupies neither a thread nor a
     connection to the database.
     """
     service, caller = call.service, _caller(call)
-    waiter = service.long_polls.enter(caller.account_id, operation.id, sequence)
+    waiter = service.long_polls.enter(caller.account_id, job.id, sequence)
     if waiter is None:
-        return operation, False
+        return job, False
     was_held = False
     try:
         # A change before we entered does not wake us.
-        if await call.read_patiently(lambda tx: read.sequence(tx, operation.id)) == sequence:
+        if await call.read_patiently(lambda tx: read.sequence(tx, job.id)) == sequence:
             was_held = await call.wait(waiter.changed, wait_s)
     finally:
         service.long_polls.leave(waiter)
-    return await call.read_again(lambda tx, who: read.for_caller(tx, who, operation.id)), was_held
+    return await call.read_again(lambda tx, who: read.for_caller(tx, who, job.id)), was_held
 
 
 def _caller(call: Call) -> Caller:
@@ -155,9 +155,9 @@ def _caller(call: Call) -> Caller:
     return call.caller
 
 
-def _operation(operation: Operation, status: int = 200) -> Answer:
-    answer = json_answer(status, operation)
-    seconds = retry_after.of_operation(operation)
+def _answer(job: Job, status: int = 200) -> Answer:
+    answer = json_answer(status, job)
+    seconds = retry_after.of_job(job)
     if seconds is not None:
         answer.headers.append((b"retry-after", b"%d" % seconds))
     return answer

@@ -1,8 +1,8 @@
 """Requests that wait for a job to change: one thread serves all of them, and their number is bounded.
 
 The thread (`live_events` has one of the same kind) sleeps while nobody waits. It reads the database after
-every change of a job, and at least once a second, and wakes the event loop. It knows neither what an
-operation looks like nor who may see it.
+every change of a job, and at least once a second, and wakes the event loop. It knows neither what a
+job looks like nor who may see it.
 """
 
 import asyncio

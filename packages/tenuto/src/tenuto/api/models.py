@@ -9,7 +9,7 @@ from tenuto.db.database import Transaction
 from tenuto.host.registry import engines_of
 from tenuto.kind import operations as catalog
 from tenuto.kind.kinds import kinds
-from tenuto.kind.rules import MILLION_TOKENS, Model
+from tenuto.kind.model import MILLION_TOKENS, Model
 from tenuto.money.rules import cny
 
 SWITCHED_OFF = "switched off by the operator"

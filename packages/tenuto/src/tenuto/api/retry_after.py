@@ -1,7 +1,7 @@
 """The `Retry-After` header: when the same request, or the next poll, is worth sending."""
 
 from tenuto.errors import TenutoError
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.states import QUEUED
 
 NEXT_IN_LANE = 4
@@ -16,15 +16,15 @@ def of_error(error: TenutoError) -> int:
     return max(1, min(seconds, MAX_ERROR_S))
 
 
-def of_operation(operation: Operation) -> int | None:
+def of_job(job: Job) -> int | None:
     """Seconds until the next poll makes sense: 1 when it runs or is among the next four, else up to 10.
 
-    None for an operation in a final state.
+    None for a job in a final state.
     """
-    if operation.is_final():
+    if job.is_final():
         return None
-    if operation.state != QUEUED:
+    if job.state != QUEUED:
         return 1
-    if operation.queue_position is None:
+    if job.queue_position is None:
         return MAX_POLL_S
-    return 1 if operation.queue_position < NEXT_IN_LANE else min(MAX_POLL_S, operation.queue_position)
+    return 1 if job.queue_position < NEXT_IN_LANE else min(MAX_POLL_S, job.queue_position)

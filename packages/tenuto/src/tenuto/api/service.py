@@ -20,10 +20,10 @@ from tenuto.db.database import Database, Transaction
 from tenuto.errors import Unavailable
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.submit import SubmitContext
+from tenuto.kind.model import Model
 from tenuto.kind.presence import Presence
-from tenuto.kind.rules import Model
 from tenuto.logs import get_logger, log_failure
 
 MAX_JOBS = 4096
@@ -51,11 +51,11 @@ class FinalJobCache:
             answer, until = self._answers.get((caller.account_id, job_id), (b"", 0.0))
         return answer if time.monotonic() <= until else None
 
-    def keep(self, account_id: str, operation: Operation, answer: bytes) -> None:
+    def keep(self, account_id: str, job: Job, answer: bytes) -> None:
         """Cache the answer about a final job."""
         if len(answer) > MAX_ANSWER_BYTES:
             return
-        key, now_s = (account_id, operation.id), time.monotonic()
+        key, now_s = (account_id, job.id), time.monotonic()
         with self._lock:
             self._answers.pop(key, None)
             self._answers[key] = (answer, now_s + KEPT_S)

@@ -1,1 +1,1 @@
-"""What the promise can do without: each feature in a folder of its own, which may import all of the core."""
+"""The features, one folder each: what the promise can do without. See `tenuto.feature` for what one is."""

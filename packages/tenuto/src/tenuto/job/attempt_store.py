@@ -50,7 +50,7 @@ def locked_keys(tx: Transaction, attempt_id: str) -> AttemptKeys | None:
     )
 
 
-def raise_beat(tx: Transaction, attempt_id: str, progress: str | None) -> bool | None:
+def heartbeat(tx: Transaction, attempt_id: str, progress: str | None) -> bool | None:
     """Record a heartbeat. Returns whether the caller has cancelled the job; None if the attempt is over."""
     row = tx.one(
         """update attempt set beat = beat + 1, progress = coalesce(:progress, progress),

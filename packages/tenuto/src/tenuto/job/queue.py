@@ -248,9 +248,9 @@ def lanes_with_work(tx: Transaction, offered: dict[str, frozenset[str]], *, now_
 
 
 def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> dict[str, bool | None]:
-    """Raise the beat of each attempt; True: its job was cancelled, None: the attempt is over."""
+    """Raise the counter of each attempt; True: its job was cancelled, None: the attempt is over."""
     return {
-        attempt_id: attempt_store.raise_beat(tx, attempt_id, None if made is None else json.dumps(made))
+        attempt_id: attempt_store.heartbeat(tx, attempt_id, None if made is None else json.dumps(made))
         for attempt_id, made in progress.items()
     }
 

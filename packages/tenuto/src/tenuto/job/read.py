@@ -1,4 +1,4 @@
-"""Reading jobs: the operation as callers see it, lists, and positions in the queue.
+"""Reading jobs: one as its caller sees it, lists, and positions in the queue.
 
 Read only; knows neither HTTP nor the queue's rules. The structs here are the API's records.
 """
@@ -11,7 +11,7 @@ from tenuto.db.database import Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.errors import Erased, NotFound
 from tenuto.job import read_store
-from tenuto.job.rows import Counted, OperationRow
+from tenuto.job.rows import CallerJobRow, Counted
 from tenuto.job.states import FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
 from tenuto.job.store import AFTER_ALL, NewJob
 from tenuto.money.rules import cny
@@ -45,7 +45,7 @@ class Billing(msgspec.Struct, frozen=True):
     currency: str = "CNY"
 
 
-class Operation(msgspec.Struct, frozen=True):
+class Job(msgspec.Struct, frozen=True):
     """A job as its caller sees it."""
 
     id: str
@@ -85,20 +85,20 @@ class Event(msgspec.Struct, frozen=True):
     object: str = "event"
 
 
-def for_caller(tx: Transaction, caller: Caller, job_id: str) -> Operation:
-    """The operation, which every key of its account may read, as its result and its segments. NotFound."""
+def for_caller(tx: Transaction, caller: Caller, job_id: str) -> Job:
+    """The job, which every key of its account may read, as its result and its segments. NotFound."""
     return get(tx, account_id=caller.account_id, job_id=job_id)
 
 
-def get(tx: Transaction, *, account_id: str, job_id: str) -> Operation:
-    """The operation. NotFound for foreign ids exactly as for missing ones."""
+def get(tx: Transaction, *, account_id: str, job_id: str) -> Job:
+    """The job. NotFound for foreign ids exactly as for missing ones."""
     row = read_store.job(tx, job_id, account_id)
     if row is None:
         raise NotFound
     ahead = None
     if row.state == QUEUED:
         ahead = position(ask_position(tx, row.lane, job_id))
-    return _operation(row, ahead)
+    return _job(row, ahead)
 
 
 def ask_position(tx: Transaction, lane: str, job_id: str) -> DeferredRecord[Counted]:
@@ -113,9 +113,9 @@ def position(count: DeferredRecord[Counted]) -> int | None:
     return ahead.number if ahead.number < MAX_COUNTED_AHEAD else None
 
 
-def accepted(new: NewJob, ahead: int | None) -> Operation:
-    """The operation of a job that the same transaction has just made, without reading its row back."""
-    return Operation(
+def accepted(new: NewJob, ahead: int | None) -> Job:
+    """The job that the same transaction has just made, without reading its row back."""
+    return Job(
         id=new.job_id,
         kind=new.kind,
         model=new.model,
@@ -154,7 +154,7 @@ def list_jobs(
     after: str | None,
     limit: int,
     since: str = "",
-) -> tuple[list[Operation], str | None]:
+) -> tuple[list[Job], str | None]:
     """Newest first, with the cursor of the next page; positions in the queue are not counted here.
 
     Only jobs of models that the key may use are listed. ModelNotAllowed when `model` is another. Their ids
@@ -174,12 +174,12 @@ def list_jobs(
         limit=limit + 1,
     )
     cursor = rows[limit - 1].id if len(rows) > limit else None
-    return [_operation(row, None) for row in rows[:limit]], cursor
+    return [_job(row, None) for row in rows[:limit]], cursor
 
 
-def by_ids(tx: Transaction, ids: list[str]) -> list[Operation]:
+def by_ids(tx: Transaction, ids: list[str]) -> list[Job]:
     """These jobs, newest first; at most a page of them. Positions in the queue are not counted here."""
-    return [_operation(row, None) for row in read_store.operations(tx, ids)]
+    return [_job(row, None) for row in read_store.by_ids(tx, ids)]
 
 
 def used_models(
@@ -222,10 +222,10 @@ def request_body(tx: Transaction, caller: Caller, job_id: str) -> str:
     return row.body
 
 
-def _operation(row: OperationRow, ahead: int | None) -> Operation:
+def _job(row: CallerJobRow, ahead: int | None) -> Job:
     artifacts = _artifacts(row)
     held = 0 if row.state in FINAL else row.hold_micros
-    return Operation(
+    return Job(
         id=row.id,
         kind=text_of(row.kind),
         model=text_of(row.model),
@@ -248,7 +248,7 @@ def _operation(row: OperationRow, ahead: int | None) -> Operation:
     )
 
 
-def _artifacts(row: OperationRow) -> list[Artifact]:
+def _artifacts(row: CallerJobRow) -> list[Artifact]:
     """The result, if the job has one."""
     if row.artifact_id is None or row.media_type is None or row.size_bytes is None or row.sha256 is None:
         return []
@@ -256,18 +256,18 @@ def _artifacts(row: OperationRow) -> list[Artifact]:
     return [Artifact(row.artifact_id, row.media_type, row.size_bytes, row.sha256, metadata)]
 
 
-def _progress(row: OperationRow) -> msgspec.Raw | None:
+def _progress(row: CallerJobRow) -> msgspec.Raw | None:
     """Progress belongs to the attempt that runs; a job that waits or has ended has none."""
     return None if row.state != RUNNING or row.progress is None else _json(row, "progress", "null")
 
 
-def _error(row: OperationRow) -> JobError | None:
+def _error(row: CallerJobRow) -> JobError | None:
     if row.state != FAILED or row.error_code is None:
         return None
     return JobError(text_of(row.error_code), text_of(row.error_message) or "")
 
 
-def _json(row: OperationRow, column: str, otherwise: str) -> msgspec.Raw:
+def _json(row: CallerJobRow, column: str, otherwise: str) -> msgspec.Raw:
     """The column's JSON as it is stored, if it is valid; damaged JSON does not break a list of jobs."""
     return sound_json(getattr(row, column), otherwise, of=row.id, column=column)
 

@@ -7,14 +7,14 @@ from tenuto.db.database import Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.job.rows import (
     BodyRow,
+    CallerJobRow,
     Counted,
     EventRow,
-    OperationRow,
 )
 from tenuto.job.states import ALL, SUCCEEDED
 
-# Only what an operation shows: a body may be long, and even short columns cost time.
-_OPERATION = """
+# Only what a job shows: a body may be long, and even short columns cost time.
+_SELECT = """
     select j.id, j.kind, j.model, j.lane, j.state, j.created_at, j.started_at, j.finished_at, j.attempts,
            j.artifact_id, j.hold_micros, j.charged_micros, j.metadata, j.input_artifact_ids,
            j.error_code, j.error_message, j.cancel_requested_at, j.erased_at, j.title, t.progress,
@@ -23,7 +23,7 @@ _OPERATION = """
     left join attempt t on t.id = j.attempt_id
     left join artifact a on a.id = j.artifact_id
 """
-_JOB = _OPERATION + "where j.id = :id and j.account_id = :account_id"
+_JOB = _SELECT + "where j.id = :id and j.account_id = :account_id"
 # Both columns of the index are compared, so that no other index can be used: by the job's id alone, a page of
 # an account with few jobs would be searched for among all accounts' jobs. PostgreSQL cannot see the account
 # or the number of rows when planning, so one plan serves every caller and is cached: planning each time took
@@ -48,9 +48,9 @@ _PAGES = (21, 51, 101)
 """A page reads the smallest sufficient of these numbers of rows, so that few statements are prepared."""
 
 
-def job(tx: Transaction, job_id: str, account_id: str) -> OperationRow | None:
+def job(tx: Transaction, job_id: str, account_id: str) -> CallerJobRow | None:
     """The job with its newest attempt's progress and its artifact: one look-up for a poll."""
-    return records.one(tx, OperationRow, _JOB, id=job_id, account_id=account_id)
+    return records.one(tx, CallerJobRow, _JOB, id=job_id, account_id=account_id)
 
 
 def jobs(
@@ -63,7 +63,7 @@ def jobs(
     since: str,
     before: str,
     limit: int,
-) -> list[OperationRow]:
+) -> list[CallerJobRow]:
     """Newest first, with ids between `since` and `before`; at most the last of `_PAGES`.
 
     `models`: only jobs of these; None: of all.
@@ -71,23 +71,23 @@ def jobs(
     size = next(page for page in _PAGES if page >= limit)
     if kind is None and models is None and state != SUCCEEDED:
         page = _page(state, size)
-        return records.all_records(tx, OperationRow, page, account_id=account_id, since=since, before=before)[
+        return records.all_records(tx, CallerJobRow, page, account_id=account_id, since=since, before=before)[
             :limit
         ]
     ids: list[str] = []
     for model in used_models(tx, account_id, kind, models):
         rows = tx.all(_ids(state, size), account_id=account_id, model=model, since=since, before=before)
         ids = sorted((*ids, *(row["id"] for row in rows)), reverse=True)[:limit]
-    return operations(tx, ids)
+    return by_ids(tx, ids)
 
 
-def operations(tx: Transaction, ids: list[str]) -> list[OperationRow]:
+def by_ids(tx: Transaction, ids: list[str]) -> list[CallerJobRow]:
     """These jobs, newest first; at most a page of them."""
     if not ids:
         return []
     names = {f"id_{number}": job_id for number, job_id in enumerate(ids)}
     return records.all_records(
-        tx, OperationRow, f"{_OPERATION} where j.id in ({_list(len(ids))}) order by j.id desc", **names
+        tx, CallerJobRow, f"{_SELECT} where j.id in ({_list(len(ids))}) order by j.id desc", **names
     )
 
 
@@ -95,7 +95,7 @@ def operations(tx: Transaction, ids: list[str]) -> list[OperationRow]:
 def _page(state: str | None, size: int) -> str:
     """The statement for a page of all jobs, or of those in one of the rare states."""
     condition = _OF_ACCOUNT if state is None else f"{_BUT_SUCCEEDED} and j.state = '{state}'"
-    return f"{_OPERATION} where {condition} order by j.account_id desc, j.id desc limit {size}"
+    return f"{_SELECT} where {condition} order by j.account_id desc, j.id desc limit {size}"
 
 
 @cache

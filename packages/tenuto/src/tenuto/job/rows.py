@@ -81,8 +81,8 @@ class JobRow(msgspec.Struct, frozen=True):
     error_message: str | None
     """The sentence for that code."""
     cancel_requested_at: int | None
-    """When the caller cancelled it; a running attempt learns of it with its next beat, and the rescue cancels
-    the job if the worker dies first."""
+    """When the caller cancelled it; a running attempt learns of it with its next heartbeat, and the rescue
+    cancels the job if the worker dies first."""
     event_sequence: int
     """The number of its newest event: incremented by every transition, in its transaction."""
     erased_at: int | None
@@ -115,7 +115,7 @@ class AttemptRow(msgspec.Struct, frozen=True):
     beat: int
     """Incremented by the worker's heartbeat; if it stops while a rescuer watches, the worker is dead."""
     progress: str | None
-    """JSON object: the newest progress, written with a beat. If the worker dies, it stays as it was."""
+    """JSON object: the newest progress, written with a heartbeat. If the worker dies, it stays as it was."""
     fenced_at: int | None
     """Set, and committed, before a metered engine is called: after that, a lost outcome is never rerun."""
     blob_id: str | None
@@ -281,7 +281,7 @@ class Counted(msgspec.Struct, frozen=True):
     number: int
 
 
-class OperationRow(msgspec.Struct, frozen=True):
+class CallerJobRow(msgspec.Struct, frozen=True):
     """What callers see of a job, its newest attempt and its result; each column as in its own table."""
 
     id: str

@@ -29,7 +29,7 @@ from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
 from tenuto.job import queue, read, store
 from tenuto.job.queue import FullQueues, Quota
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.rows import NewestKey
 from tenuto.job.states import DEADLINE_MS, QUEUED
 from tenuto.job.store import NewJob
@@ -38,8 +38,8 @@ from tenuto.kind import envelope
 from tenuto.kind import operations as catalog
 from tenuto.kind.envelope import Envelope
 from tenuto.kind.kinds import Binding, kinds
+from tenuto.kind.model import Model, at_price
 from tenuto.kind.presence import Presence
-from tenuto.kind.rules import Model, at_price
 from tenuto.logs import tell
 from tenuto.money import operations as billing
 
@@ -90,16 +90,16 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The operation behind a submission; `replayed` if it already existed."""
+    """The job behind a submission; `replayed` if it already existed."""
 
-    operation: Operation
+    job: Job
     replayed: bool
     traceparent: str | None = None
     """Of the job, where the request has an origin."""
 
     @property
     def job_id(self) -> str:
-        return self.operation.id
+        return self.job.id
 
 
 def submit(context: SubmitContext, request: Request) -> Accepted:
@@ -240,13 +240,13 @@ def prepare(context: SubmitContext, request: Request) -> Callable[[Transaction],
 def _announced(context: SubmitContext, request: Request, accepted: Accepted) -> Accepted:
     """The job is durable: wake the workers. For a replay too: the first process may have died here."""
     failpoints.hit("accept.after_commit")
-    if accepted.operation.state == QUEUED:
-        queue.wake(context.database, accepted.operation.kind)
+    if accepted.job.state == QUEUED:
+        queue.wake(context.database, accepted.job.kind)
     if request.origin is not None:
         tell(
             "job.accepted",
             origin=request.origin,
-            operation=accepted.operation,
+            job=accepted.job,
             is_replay=accepted.replayed,
             traceparent=accepted.traceparent,
             ended_ms=context.clock(),
@@ -284,9 +284,9 @@ def _find_replay(tx: Transaction, request: Request) -> Accepted | None:
         return None
     if bound.body_sha256 != request.body_sha256:
         raise IdempotencyConflict
-    operation = read.get(tx, account_id=request.caller.account_id, job_id=bound.job_id)
+    job = read.get(tx, account_id=request.caller.account_id, job_id=bound.job_id)
     traceparent = None if request.origin is None else store.traceparent(tx, bound.job_id)
-    return Accepted(operation, replayed=True, traceparent=traceparent)
+    return Accepted(job, replayed=True, traceparent=traceparent)
 
 
 # --- what can be checked without the database -------------------------------------------------------
@@ -419,8 +419,8 @@ def _accept(
     if not key.changed():
         raise _BoundMeanwhile
     hold.check()
-    operation = read.accepted(new, read.position(position))
-    return Accepted(operation, replayed=False, traceparent=new.traceparent)
+    job = read.accepted(new, read.position(position))
+    return Accepted(job, replayed=False, traceparent=new.traceparent)
 
 
 def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, now_ms: int) -> NewJob:

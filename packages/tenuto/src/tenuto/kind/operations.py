@@ -7,8 +7,8 @@ from typing import Any
 from tenuto.db.database import Deferred, Transaction
 from tenuto.ids import Ids
 from tenuto.kind import store
+from tenuto.kind.model import MAX_START_FAILURES, Model, at_price
 from tenuto.kind.rows import ModelChangeRow, ModelSettingRow, OfferRow, WorkerRow
-from tenuto.kind.rules import MAX_START_FAILURES, Model, at_price
 
 
 def register_worker(

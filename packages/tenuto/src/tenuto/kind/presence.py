@@ -25,7 +25,7 @@ LONG_GAP_LOOKS = 3
 """After a gap of this many looks (database unavailable, machine asleep) an unchanged row proves nothing."""
 
 
-class Beating(Protocol):
+class ProcessRow(Protocol):
     """The row of a process that keeps writing it while it is alive, such as a worker's or a backup's."""
 
     @property
@@ -53,7 +53,7 @@ class Presence:
         self.away: frozenset[str] = frozenset()
         """The ids of the workers that are away; replaced as a whole."""
 
-    def observe(self, workers: Iterable[Beating], *, now_s: float, now_ms: int | None = None) -> None:
+    def observe(self, workers: Iterable[ProcessRow], *, now_s: float, now_ms: int | None = None) -> None:
         """Look at all rows of workers. `now_s` is monotonic.
 
         With `now_ms`, wall time, the first look considers workers with rows older than `STALE_MS` away;

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tenuto.config import UpstreamSettings
 from tenuto.errors import OperatorError
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 
 
 def check(models: Mapping[str, Model], environment: Mapping[str, str]) -> None:

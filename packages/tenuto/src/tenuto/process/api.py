@@ -21,8 +21,8 @@ from tenuto.errors import Unavailable
 from tenuto.feature import features
 from tenuto.host.registry import engines_of
 from tenuto.ids import Ids
+from tenuto.kind import model as catalog
 from tenuto.kind import operations as workers
-from tenuto.kind import rules as catalog
 from tenuto.kind.presence import AWAY_S, OBSERVE_S, Presence
 from tenuto.process import local_services
 from tenuto.process.data_opening import MIGRATIONS_PATIENCE_S, is_first_run, open_records

@@ -20,7 +20,7 @@ from tenuto.config import Settings
 from tenuto.errors import OperatorError, TenutoError
 from tenuto.feature import features
 from tenuto.ids import Ids
-from tenuto.kind import rules as catalog
+from tenuto.kind import model as catalog
 from tenuto.kind import upstream_keys
 from tenuto.process.api import Sibling, address_of, announce, serve_api
 from tenuto.process.data_opening import (

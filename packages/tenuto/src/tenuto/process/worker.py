@@ -8,7 +8,7 @@ from tenuto.db.database import Database
 from tenuto.db.database_opening import server_clock
 from tenuto.errors import OperatorError
 from tenuto.ids import Ids
-from tenuto.kind import rules as catalog
+from tenuto.kind import model as catalog
 from tenuto.process.data_opening import MIGRATIONS_PATIENCE_S, open_records
 from tenuto.process.newest_copy import begin
 from tenuto.process.runtime import (

@@ -8,7 +8,7 @@ from tenuto.config import ModelSettings, Settings
 from tenuto.host.process import WITHOUT_RAY, ray_driver
 from tenuto.host.registry import EngineEntry, engines_of, missing_weights
 from tenuto.kind.kinds import slots
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 from tenuto.worker.engines import expected_mib, missing_here
 from tenuto_engine import processor
 

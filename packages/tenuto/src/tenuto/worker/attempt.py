@@ -35,7 +35,7 @@ from tenuto.worker.context import WorkerContext
 from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 from tenuto.worker.engines import Engines
 from tenuto.worker.heartbeat import Heartbeat, Watched
-from tenuto.worker.result_keeping import keeping
+from tenuto.worker.result_keeper import keeping
 from tenuto.worker.storage_retries import (
     LATE_S,
     PATIENCE_S,

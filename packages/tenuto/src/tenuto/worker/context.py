@@ -12,7 +12,7 @@ from tenuto.config import Settings
 from tenuto.db.database import Database
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 
 FIRST_SETBACK_MS = 1_000
 LONGEST_SETBACK_MS = 60_000

@@ -22,7 +22,7 @@ from tenuto.host.host import Cancellation, Cancelled, EngineSpec, HostDraining, 
 from tenuto.host.registry import EngineEntry, engines_of
 from tenuto.kind import operations as catalog
 from tenuto.kind.kinds import kinds
-from tenuto.kind.rules import MAX_START_FAILURES, Model
+from tenuto.kind.model import MAX_START_FAILURES, Model
 from tenuto.kind.upstream_keys import read_key
 from tenuto.logs import get_logger
 from tenuto.worker.context import WorkCondition, WorkerContext

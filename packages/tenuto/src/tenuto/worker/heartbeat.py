@@ -23,7 +23,7 @@ from tenuto.worker.context import WorkerContext
 CLOCK_JUMP_MS = 60_000
 CLOCK_TRUST_S = 600.0
 PROGRESS_S = 1.0
-"""How often progress is written when there is any; otherwise only the beat is."""
+"""How often progress is written when there is any; otherwise only the heartbeat is."""
 
 DEAF_S = 2.5
 """Silence is checked at least once a second; after a longer gap than this, it was we who stood still."""
@@ -117,7 +117,7 @@ class Heartbeat:
         self._watched: dict[str, Watched] = {}
         self.clock_trust = ClockTrust(context.clock(), time.monotonic())
         self._stopping = threading.Event()
-        self.beaten_at = self._listened_at = time.monotonic()
+        self.ran_at = self._listened_at = time.monotonic()
         """When its loop last ran, on the monotonic clock, whether or not the database answered."""
         self._listener = context.database.listen("cancel")
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -155,18 +155,18 @@ class Heartbeat:
 
     def _run(self) -> None:
         interval_s = self._context.settings.heartbeat_s
-        beat_at = progress_at = 0.0
+        send_at = progress_at = 0.0
         while not self._stopping.is_set():
-            now = self.beaten_at = time.monotonic()
+            now = self.ran_at = time.monotonic()
             self.trusts_clock()
             active = self.active()
             fresh = [watched for watched in active if watched.progress is not None]
-            if now >= beat_at or (fresh and now >= progress_at):
-                due = active if now >= beat_at else fresh
-                self._beat(due, seen=now >= beat_at)
+            if now >= send_at or (fresh and now >= progress_at):
+                due = active if now >= send_at else fresh
+                self._send(due, seen=now >= send_at)
                 progress_at = now + PROGRESS_S
                 if due is active:
-                    beat_at = now + interval_s
+                    send_at = now + interval_s
             elif active:
                 self._check_cancels(active)
             self._check_silence(active)
@@ -177,27 +177,27 @@ class Heartbeat:
             if not self._listener.wait(seconds):
                 return
         except Unavailable:
-            # The beat itself finds out when the database is back.
+            # The next heartbeat finds out when the database is back.
             self._stopping.wait(seconds)
             return
         # Any change in the database may wake us: limit how often we look.
         self._stopping.wait(0.02)
 
-    def _beat(self, due: list[Watched], *, seen: bool) -> None:
+    def _send(self, due: list[Watched], *, seen: bool) -> None:
         progress = {}
         for watched in due:
             progress[watched.attempt_id] = watched.progress
             watched.progress = None
         now_ms = self._context.clock()
 
-        def beat(tx: Transaction) -> dict[str, bool | None]:
+        def write(tx: Transaction) -> dict[str, bool | None]:
             # A machine that slept for long, or was cut off, may come back to a service that forgot it.
             if seen and not catalog.see_worker(tx, self._context.worker_id, now_ms=now_ms):
                 self._register(tx)
             return queue.heartbeat(tx, progress)
 
         try:
-            answer = self._context.database.write(beat)
+            answer = self._context.database.write(write)
             failpoints.hit("beat.after_commit")
         except Unavailable as error:
             _log.warning("heartbeat.not_written", reason=error.message)

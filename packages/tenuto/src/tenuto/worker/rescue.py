@@ -1,7 +1,7 @@
 """Rescue: what becomes of attempts whose workers are silent. Every worker looks after all others' attempts.
 
 Nothing here trusts wall time: a worker is dead when its lock is free (same machine), or when this worker
-itself has seen no beat of its attempt for `silence_s` on its own monotonic clock.
+itself has seen no heartbeat of its attempt for `silence_s` on its own monotonic clock.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ _log = get_logger("tenuto.worker")
 
 
 class _Seen(Struct):
-    """The last beat seen of an attempt that does not run here, and since when on our monotonic clock."""
+    """The last heartbeat seen of an attempt that does not run here, and since when on our monotonic clock."""
 
     beat: int
     since: float
@@ -71,7 +71,7 @@ class Rescue:
         """Rescue the attempts that are silent.
 
         What was seen before the database went away proves nothing afterwards, nor does what was seen
-        before a long gap: a machine or a network that stood still may have kept the beats from coming.
+        before a long gap: a machine or a network that stood still may have kept the heartbeats from coming.
         """
         gap_s, self._checked_at = turn.now - self._checked_at, turn.now
         if turn.after_outage or gap_s > max(2 * ROUND_S, self._context.settings.silence_s / 3):

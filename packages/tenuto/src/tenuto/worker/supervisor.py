@@ -140,9 +140,9 @@ class Worker:
             self._forget()
         _log.info("worker.stopped", worker_id=self._context.worker_id)
 
-    def beaten_at(self) -> float:
+    def heartbeat_at(self) -> float:
         """When its heartbeat last ran, on the monotonic clock."""
-        return self._heartbeat.beaten_at
+        return self._heartbeat.ran_at
 
     def dead_slots(self) -> int:
         """How many slots take no more jobs although they were not stopped."""

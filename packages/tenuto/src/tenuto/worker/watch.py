@@ -26,7 +26,7 @@ class Watch:
         """What only a restart would fix; None while all is well."""
         if self.worker is None or self.stopping:
             return None
-        silent_s = time.monotonic() - self.worker.beaten_at()
+        silent_s = time.monotonic() - self.worker.heartbeat_at()
         if silent_s > STUCK_S:
             return f"no heartbeat for {silent_s:.0f} s"
         dead = self.worker.dead_slots()

@@ -6,7 +6,7 @@ from tenuto.config import IMAGE_ADDRESSES, Settings
 from tenuto.features.chat.chat_body import NEEDS
 from tenuto.host.registry import CHAT_HONOURED, EngineEntry
 from tenuto.kind.kinds import CHAT, EMBEDDING
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 
 
 def catalog_entries(

@@ -40,7 +40,7 @@ from tenuto.features.chat.model_calls import Calls, ModelCall
 from tenuto.features.chat.runs import Run, Runs
 from tenuto.features.chat.settings import ChatSettings
 from tenuto.kind.kinds import EMBEDDING
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 from tenuto.kind.upstream_keys import read_key
 
 RETRY_AFTER_S = 5

@@ -25,7 +25,7 @@ from tenuto.features.chat.vectors import floats_of, in_form
 from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, EngineFailed, EngineSpec, HostDraining, HostError, HostResult
 from tenuto.host.registry import missing_weights
-from tenuto.kind.rules import MAX_START_FAILURES, Model
+from tenuto.kind.model import MAX_START_FAILURES, Model
 from tenuto.logs import get_logger
 from tenuto_engine import processor
 

@@ -17,7 +17,7 @@ from tenuto.config import Settings
 from tenuto.features.chat.answers import AnswerTooLong, ChatEngine, Choice, Completion, Piece, estimate
 from tenuto.features.chat.chat_body import ChatRequest
 from tenuto.features.chat.chats import Engines, make_engines
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 
 MAX_BYTES = 32 << 20
 """Of all text and what is told of its tokens."""

@@ -21,7 +21,7 @@ from tenuto.features.chat.meter import Meter
 from tenuto.features.chat.rows import CallRow
 from tenuto.features.history.rows import Used
 from tenuto.ids import Clock, Ids
-from tenuto.kind.rules import MILLION_TOKENS, Model
+from tenuto.kind.model import MILLION_TOKENS, Model
 from tenuto.logs import get_logger
 from tenuto.money.rules import token_charge_micros
 

@@ -28,7 +28,7 @@ from tenuto.logs import get_logger
 from tenuto.money.rules import cny
 
 T = TypeVar("T")
-HEARTBEAT_S = 15.0
+KEEPALIVE_S = 15.0
 """Between two comments in a stream whose model still thinks; proxies end a silent one after 30 or 60 s."""
 _encode = msgspec.json.Encoder().encode
 _log = get_logger("tenuto.api")
@@ -134,7 +134,7 @@ async def _stream(
 
 
 class EventHead:
-    """The head of the stream of an answer: sent before its first piece, or before the first heartbeat."""
+    """The head of the stream of an answer: sent before its first piece, or before the first keepalive."""
 
     def __init__(self, call: Call, begin: Callable[[], Awaitable[None]]) -> None:
         self.is_sent = False
@@ -142,14 +142,14 @@ class EventHead:
         self._begin = begin
 
     async def before(self, pieces: AsyncIterator[Piece]) -> AsyncGenerator[Piece, None]:
-        """The pieces, after the head; a comment whenever one takes `HEARTBEAT_S`. ClientGone."""
-        piece = await answered_while_there(self._call, next_piece(pieces), self._beat)
+        """The pieces, after the head; a comment whenever one takes `KEEPALIVE_S`. ClientGone."""
+        piece = await answered_while_there(self._call, next_piece(pieces), self._keepalive)
         gone = client_gone(self._call)
         try:
             await self._send()
             while piece is not None:
                 yield piece
-                piece = await or_gone(gone, next_piece(pieces), self._beat)
+                piece = await or_gone(gone, next_piece(pieces), self._keepalive)
         finally:
             gone.cancel()
 
@@ -158,7 +158,7 @@ class EventHead:
             self.is_sent = True
             await self._begin()
 
-    async def _beat(self) -> None:
+    async def _keepalive(self) -> None:
         await self._send()
         await self._call.send({"type": "http.response.body", "body": b": waiting\n\n", "more_body": True})
 
@@ -218,12 +218,12 @@ async def _gone(call: Call) -> None:
 
 
 async def answered_while_there(
-    call: Call, work: Coroutine[Any, Any, T], beat: Callable[[], Awaitable[None]] | None = None
+    call: Call, work: Coroutine[Any, Any, T], keepalive: Callable[[], Awaitable[None]] | None = None
 ) -> T:
     """`or_gone` for this client; InvalidRequest instead of ClientGone if it only half-closed."""
     gone = client_gone(call)
     try:
-        return await or_gone(gone, work, beat)
+        return await or_gone(gone, work, keepalive)
     except ClientGone:
         closed = call.scope.get("half_closed")
         if closed is None or not closed.is_set():
@@ -237,19 +237,19 @@ async def answered_while_there(
 async def or_gone(
     gone: "asyncio.Future[None]",
     work: Coroutine[Any, Any, T],
-    beat: Callable[[], Awaitable[None]] | None = None,
+    keepalive: Callable[[], Awaitable[None]] | None = None,
 ) -> T:
     """The result of the work; if the client goes first, the work is stopped and ClientGone raised.
 
-    `beat` is called whenever `HEARTBEAT_S` have passed.
+    `keepalive` is called whenever `KEEPALIVE_S` have passed.
     """
     task = asyncio.ensure_future(work)
-    pause_s = None if beat is None else HEARTBEAT_S
+    pause_s = None if keepalive is None else KEEPALIVE_S
     ends = (task, gone)
     try:
         while not (await asyncio.wait(ends, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED))[0]:
-            if beat is not None:
-                await beat()
+            if keepalive is not None:
+                await keepalive()
         if task.done():
             return task.result()
         raise ClientGone

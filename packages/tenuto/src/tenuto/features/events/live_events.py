@@ -25,7 +25,7 @@ MAX_STREAMS = 5_000
 MAX_STREAMS_OF_ACCOUNT = 100
 MAX_WAITING = 1_000
 """Events that may wait for one client; beyond that, it is cut off."""
-HEARTBEAT_S = 20
+KEEPALIVE_S = 20
 """The longest silence of a stream. Each stream has one of these seconds, and all share one timer."""
 
 
@@ -36,7 +36,7 @@ class Stream(Struct, eq=False):
     job_id: str | None
     since: Position
     second: int
-    """At which of the `HEARTBEAT_S` seconds it is woken for its heartbeat."""
+    """At which of the `KEEPALIVE_S` seconds it is woken for its keepalive."""
     waiting: deque[EventInOrder] = field(default_factory=deque)
     is_over: bool = False
     """It is cut off after what is waiting."""
@@ -71,10 +71,10 @@ class LiveEvents(Part):
         # Guards the three fields above, and what waits for each stream.
         self._lock = threading.Lock()
         # Used in the event loop's thread only.
-        self._by_second: list[set[Stream]] = [set() for _ in range(HEARTBEAT_S)]
+        self._by_second: list[set[Stream]] = [set() for _ in range(KEEPALIVE_S)]
         self._entered = itertools.count()
         self._now = 0
-        self._beat: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._watch = Watch(database, "live-events", self._read_all)
 
     def enter(self, account_id: str, job_id: str | None, end: Position) -> Stream:
@@ -92,13 +92,13 @@ class LiveEvents(Part):
                 raise RateLimited(message, retry_after_s=5, limit="event_streams")
             if self._mark is None:
                 self._mark = end
-            second = next(self._entered) % HEARTBEAT_S
+            second = next(self._entered) % KEEPALIVE_S
             stream = Stream(account_id, job_id, max(self._mark, end), second)
             streams.append(stream)
             self._count += 1
         self._by_second[second].add(stream)
-        if self._beat is None:
-            self._beat = stream.loop.call_later(1, self._wake_next, stream.loop)
+        if self._timer is None:
+            self._timer = stream.loop.call_later(1, self._wake_next, stream.loop)
         return stream
 
     def leave(self, stream: Stream) -> None:
@@ -113,9 +113,9 @@ class LiveEvents(Part):
             if not self._count:
                 self._mark = None
                 self._watch.rest()
-                if self._beat is not None:
-                    self._beat.cancel()
-                    self._beat = None
+                if self._timer is not None:
+                    self._timer.cancel()
+                    self._timer = None
 
     def take(self, stream: Stream) -> tuple[list[EventInOrder], Position, bool]:
         """The events waiting for a stream, its position after them, and whether it ends there."""
@@ -135,9 +135,9 @@ class LiveEvents(Part):
             stream.wake()
 
     def _wake_next(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wake the streams whose second it is for their heartbeat."""
-        self._beat = loop.call_later(1, self._wake_next, loop)
-        self._now = (self._now + 1) % HEARTBEAT_S
+        """Wake the streams whose second it is for their keepalive."""
+        self._timer = loop.call_later(1, self._wake_next, loop)
+        self._now = (self._now + 1) % KEEPALIVE_S
         for stream in self._by_second[self._now]:
             stream.woken.set()
 

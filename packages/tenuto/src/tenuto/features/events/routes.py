@@ -88,7 +88,7 @@ async def of_account(call: Call) -> Answer | None:
     async def chunks() -> AsyncGenerator[bytes, None]:
         mark, is_over = seen or stream.since, False
         if seen is None:
-            yield _heartbeat(origin, end.after if mark == end else mark.before)
+            yield _keepalive(origin, end.after if mark == end else mark.before)
         while mark < stream.since:
             events, mark = await _passed(call, account_id, mark, stream.since)
             for event in _visible(call, events):
@@ -100,7 +100,7 @@ async def of_account(call: Call) -> Answer | None:
                 yield _block(_id(origin, event.mark), event)
             # If no event was visible to this client, the id must name no job.
             if not visible:
-                yield _heartbeat(origin, ahead.before) if ahead.position > mark.position else b":\n\n"
+                yield _keepalive(origin, ahead.before) if ahead.position > mark.position else b":\n\n"
             mark = max(mark, ahead)
 
     await _send(call, stream, chunks())
@@ -136,7 +136,7 @@ async def _passed(
 
 
 async def _next(call: Call, stream: Stream) -> tuple[list[EventInOrder], Position, bool]:
-    """New events, or none if it is time for a heartbeat."""
+    """New events, or none if it is time for a keepalive."""
     await stream.woken.wait()
     stream.woken.clear()
     return call.service.part(LiveEvents).take(stream)
@@ -189,8 +189,8 @@ def _block(id_: str, event: EventInOrder) -> bytes:
     return b"id: %b\ndata: %b\n\n" % (id_.encode(), encoded)
 
 
-def _heartbeat(origin: str, mark: Position) -> bytes:
-    """A heartbeat that advances the client's `Last-Event-ID`, but that no program sees as an event."""
+def _keepalive(origin: str, mark: Position) -> bytes:
+    """A keepalive that advances the client's `Last-Event-ID`, but that no program sees as an event."""
     return b":\nid: %b\n\n" % _id(origin, mark).encode()
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tenuto.config import Settings
     from tenuto.db.database import Database
     from tenuto.host.registry import EngineEntry
-    from tenuto.kind.rules import Model
+    from tenuto.kind.model import Model
 
 
 def add(parser: Parser, name: str) -> None:
@@ -266,7 +266,7 @@ def _bytes(settings: "Settings") -> Iterator[CheckResult]:
 def _engines(settings: "Settings") -> Iterator[CheckResult]:
     from tenuto.host.manifests import here
     from tenuto.kind.kinds import is_known
-    from tenuto.kind.rules import models
+    from tenuto.kind.model import models
 
     try:
         offered = models(settings)

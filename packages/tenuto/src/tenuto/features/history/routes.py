@@ -14,9 +14,9 @@ from tenuto.errors import Fault, InvalidRequest
 from tenuto.features.history import search, usage, usage_rows
 from tenuto.features.history.rows import ChatUsageRow, JobUsage
 from tenuto.features.history.search import Search
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.kind.kinds import CHAT, kinds
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 from tenuto.money.rules import cny
 
 DEFAULT_DAYS = 31
@@ -53,7 +53,7 @@ _USAGE = {"since": query.day, "until": query.day}
 async def list_jobs(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
-    def find(tx: Transaction, who: Caller) -> tuple[list[Operation], str | None]:
+    def find(tx: Transaction, who: Caller) -> tuple[list[Job], str | None]:
         filters = query.read_query(call, _LIST, families={_METADATA: "metadata[NAME]"})
         return search.list_jobs(
             tx,

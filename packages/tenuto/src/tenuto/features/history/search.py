@@ -11,7 +11,7 @@ from tenuto.db.database import Transaction
 from tenuto.features.history import store
 from tenuto.ids import encode
 from tenuto.job import read
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.titles import folded, line_of
 
 MAX_TURNS = 20
@@ -72,7 +72,7 @@ def list_jobs(
     model: str | None,
     after: str | None,
     limit: int,
-) -> tuple[list[Operation], str | None]:
+) -> tuple[list[Job], str | None]:
     """As `job.read.list_jobs`, of the jobs that match. A page may have fewer jobs than `limit`, even none,
     without being the last.
     """
@@ -107,7 +107,7 @@ def _found(
     since: str,
     before: str | None,
     limit: int,
-) -> tuple[list[Operation], str | None]:
+) -> tuple[list[Job], str | None]:
     """The matching jobs: ids from the index, then a check of their rows, in turns until the page is full."""
     if model is not None:
         caller.check_job(model)
@@ -117,7 +117,7 @@ def _found(
         used = read.used_models(tx, caller.account_id, kind, models)
         if not used:
             return [], None
-    jobs: list[Operation] = []
+    jobs: list[Job] = []
     turns, cursor = 0, before
     while turns < MAX_TURNS:
         turns += 1
@@ -141,7 +141,7 @@ def _found(
     return jobs, cursor
 
 
-def _fits(job: Operation, state: str | None, search: Search) -> bool:
+def _fits(job: Job, state: str | None, search: Search) -> bool:
     """Whether a job matches the filters that no index covers: state and metadata."""
     if state is not None and job.state != state:
         return False

@@ -4,5 +4,5 @@ from tenuto.feature import Feature
 
 FEATURE = Feature(
     name="kept_results",
-    duties=".paid:duties",
+    duties=".keeper:duties",
 )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tenuto.features.models.manifest import Weight
     from tenuto.host.host import HostResult
     from tenuto.host.manifests import Manifest
-    from tenuto.kind.rules import Model
+    from tenuto.kind.model import Model
 
 TEST_S = 900.0
 """How long the test run may take."""
@@ -357,7 +357,7 @@ def _tested(plan: _Plan, table: dict[str, Any]) -> str:
     """The model's output for one question, sentence or recording. OperatorError: it is not enabled."""
     from tenuto.config.model_settings import read_models
     from tenuto.features.models.additions import table_file
-    from tenuto.kind.rules import models
+    from tenuto.kind.model import models
 
     name = plan.addition.model
     faults: list[str] = []

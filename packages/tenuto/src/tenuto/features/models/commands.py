@@ -116,7 +116,7 @@ def pull_missing(settings: "Settings", database: "Database") -> None:
     from tenuto.features.models.manifest import shipped
     from tenuto.features.models.pull import WeightsUnavailable
     from tenuto.host.registry import engines_of, weights_of
-    from tenuto.kind.rules import models
+    from tenuto.kind.model import models
 
     if settings.pull == "never":
         return
@@ -206,7 +206,7 @@ def _weights_of(entry: "EngineEntry", settings: "Settings") -> tuple[str, ...]:
 def _entries(settings: "Settings") -> "list[EngineEntry]":
     """All of Tenuto's own models, including the fakes, and those that the operator added."""
     from tenuto.host.registry import ENTRIES
-    from tenuto.kind.rules import models
+    from tenuto.kind.model import models
 
     added = [model.entry for name, model in models(settings).items() if name in settings.models]
     return list({entry.model: entry for entry in (*ENTRIES, *added)}.values())

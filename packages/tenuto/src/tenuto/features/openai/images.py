@@ -36,7 +36,7 @@ from tenuto.features.renditions.renditions import IMAGE_FORMS, PNG, ImageForm, N
 from tenuto.features.renditions.routes import scratch_file, send_file
 from tenuto.file.blob import BlobReader, BlobStore
 from tenuto.file.operations import Opened
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS
 from tenuto.kind.fields import Boolean, Choice, Field, Integer, Text, by_name, read_fields, wrong_type
 from tenuto.kind.kinds import kinds
@@ -138,12 +138,12 @@ async def create(call: Call) -> Answer | None:
         )
     except InvalidRequest as error:
         raise in_their_words(error, their_names) from error
-    operations = await wait(call, submitted, wait_end(call))
+    jobs = await wait(call, submitted, wait_end(call))
     headers = ignored_header(sent.ignored)
-    if (refusal := not_succeeded(call, operations)) is not None:
+    if (refusal := not_succeeded(call, jobs)) is not None:
         refusal.headers.extend(headers)
         return refusal
-    await _send(call, values, operations, submitted, headers)
+    await _send(call, values, jobs, submitted, headers)
     return None
 
 
@@ -168,20 +168,20 @@ def _bodies(
 async def _send(
     call: Call,
     values: dict[str, Any],
-    operations: Sequence[Operation],
+    jobs: Sequence[Job],
     submitted: Submitted,
     headers: Headers,
 ) -> None:
     album = _Album(
         call.service.blobs,
-        await opened_results(call, operations),
+        await opened_results(call, jobs),
         IMAGE_FORMS[values.get("output_format", PNG.name)],
         values.get("response_format") == "url",
-        operations[0].created_at,
+        jobs[0].created_at,
     )
     try:
         async with scratch_file(call, album.write) as body:
-            headers = [*headers, *job_headers(operations, submitted)]
+            headers = [*headers, *job_headers(jobs, submitted)]
             await send_file(call, "application/json", body, headers)
     except NotRenderable as error:
         raise ArtifactUnavailable from error

@@ -11,7 +11,7 @@ from tenuto.errors import NotFound
 from tenuto.features.openai.names import languages_of
 from tenuto.features.voices import operations as voices
 from tenuto.features.voices.routes import require_synthesis
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 
 
 async def list_voices(call: Call) -> Answer:

@@ -16,7 +16,7 @@ from tenuto.errors import Fault, InvalidRequest
 from tenuto.features.voices.rows import VoiceName
 from tenuto.host.registry import engines_of
 from tenuto.kind.fields import short
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 
 _MODELS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"tts-1(-hd)?(-.*)?|gpt-4o(-mini)?-tts.*|kokoro"), "speech"),

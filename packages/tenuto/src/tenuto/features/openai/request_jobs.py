@@ -29,7 +29,7 @@ from tenuto.features.openai.settings import OpenAISettings
 from tenuto.file import operations as artifacts
 from tenuto.file.operations import Opened
 from tenuto.job import finish, read
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.states import CANCELLED, RECOVERY_REQUIRED, SUCCEEDED
 from tenuto.job.submit import Request, submit_all_async
 from tenuto.logs import get_logger
@@ -114,38 +114,38 @@ def wait_end(call: Call) -> float:
     return asyncio.get_running_loop().time() + call.service.settings.of(OpenAISettings).openai_wait_s
 
 
-async def wait(call: Call, submitted: Submitted, end: float) -> list[Operation]:
+async def wait(call: Call, submitted: Submitted, end: float) -> list[Job]:
     """The jobs when all are final, or at `end`, of the event loop's time. Raises ClientGone.
 
     If the client leaves and had sent no idempotency key, its jobs are cancelled if they are still queued a
     minute later and nobody else waits for them: a closed page leaves no jobs for others to queue behind.
     """
     async with waiting(call, submitted):
-        operations = [await _until_final(call, job_id, end) for job_id in submitted.job_ids]
+        jobs = [await _until_final(call, job_id, end) for job_id in submitted.job_ids]
     failpoints.hit("openai.finished")
-    return operations
+    return jobs
 
 
-def not_succeeded(call: Call, operations: Sequence[Operation]) -> Answer | None:
+def not_succeeded(call: Call, jobs: Sequence[Job]) -> Answer | None:
     """The answer if a job has not succeeded; None if all have."""
-    bad = next((each for each in operations if each.is_final() and each.state != SUCCEEDED), None)
+    bad = next((each for each in jobs if each.is_final() and each.state != SUCCEEDED), None)
     if bad is None:
-        bad = next((each for each in operations if not each.is_final()), None)
+        bad = next((each for each in jobs if not each.is_final()), None)
     if bad is None:
         return None
     if bad.is_final() and not call.is_gone():
-        call.service.part(OpenRequests).note_answered([each.id for each in operations])
+        call.service.part(OpenRequests).note_answered([each.id for each in jobs])
     status, error, headers = _refusal(bad)
-    headers.append((b"x-service-job", ", ".join(each.id for each in operations).encode()))
+    headers.append((b"x-service-job", ", ".join(each.id for each in jobs).encode()))
     return Answer(status, error_body(error, call.request_id, status), headers)
 
 
-def job_headers(operations: Sequence[Operation], submitted: Submitted) -> Headers:
+def job_headers(jobs: Sequence[Job], submitted: Submitted) -> Headers:
     """What every answer says about its jobs: their ids, the SHA-256 of each artifact, what was charged."""
-    charged = sum(parse_cny(each.billing.charged) for each in operations)
-    shas = [artifact.sha256 for each in operations for artifact in each.artifacts]
+    charged = sum(parse_cny(each.billing.charged) for each in jobs)
+    shas = [artifact.sha256 for each in jobs for artifact in each.artifacts]
     headers = [
-        (b"x-service-job", ", ".join(each.id for each in operations).encode()),
+        (b"x-service-job", ", ".join(each.id for each in jobs).encode()),
         (b"x-service-sha256", ", ".join(shas).encode()),
         (b"x-service-charged", f"{cny(charged)} CNY".encode()),
     ]
@@ -169,45 +169,43 @@ class JobEnded(TenutoError):
         super().__init__(message)
 
 
-def _refusal(operation: Operation) -> tuple[int, TenutoError, Headers]:
-    if not operation.is_final():
-        again = f"send the same request again, or poll GET /v1/jobs/{operation.id}"
-        message = f"{operation.id} is {operation.state}; {again}"
+def _refusal(job: Job) -> tuple[int, TenutoError, Headers]:
+    if not job.is_final():
+        again = f"send the same request again, or poll GET /v1/jobs/{job.id}"
+        message = f"{job.id} is {job.state}; {again}"
         retry_after = (b"retry-after", b"%d" % STILL_RUNNING_S)
-        location = (b"location", f"/v1/jobs/{operation.id}".encode())
+        location = (b"location", f"/v1/jobs/{job.id}".encode())
         return 503, JobEnded("still_running", message), [retry_after, RETRY, location]
-    if operation.state == CANCELLED:
-        return 400, JobEnded("cancelled", f"{operation.id} was cancelled."), [NO_RETRY]
-    if operation.state == RECOVERY_REQUIRED:
-        message = (
-            f"The outcome of {operation.id} is unknown; its operator decides. Do not send the request again."
-        )
+    if job.state == CANCELLED:
+        return 400, JobEnded("cancelled", f"{job.id} was cancelled."), [NO_RETRY]
+    if job.state == RECOVERY_REQUIRED:
+        message = f"The outcome of {job.id} is unknown; its operator decides. Do not send the request again."
         return 500, JobEnded("recovery_required", message), [NO_RETRY]
-    assert operation.error is not None, "a failed job says why"
-    status = 400 if operation.error.code in CALLERS_FAULT else 500
-    return status, JobEnded(operation.error.code, f"{operation.error.message} ({operation.id})"), [NO_RETRY]
+    assert job.error is not None, "a failed job says why"
+    status = 400 if job.error.code in CALLERS_FAULT else 500
+    return status, JobEnded(job.error.code, f"{job.error.message} ({job.id})"), [NO_RETRY]
 
 
-async def _until_final(call: Call, job_id: str, end: float) -> Operation:
+async def _until_final(call: Call, job_id: str, end: float) -> Job:
     loop = asyncio.get_running_loop()
 
-    def find(tx: Transaction, who: Caller) -> tuple[int, Operation]:
+    def find(tx: Transaction, who: Caller) -> tuple[int, Job]:
         # Sequence first, so that a change between the two reads is noticed.
         return read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
 
     seen = None
     while True:
         began = loop.time()
-        sequence, operation = await call.read_again(find)
-        if operation.is_final() or began >= end or has_left(call):
-            return operation
+        sequence, job = await call.read_again(find)
+        if job.is_final() or began >= end or has_left(call):
+            return job
         if sequence == seen:
             # Too many wait already, or the service is stopping: `changed` returned at once.
             await call.wait(asyncio.Event(), min(CHECK_S, end - began))
         seen = sequence
-        operation, _ = await changed(call, operation, sequence, end - began)
-        if operation.is_final():
-            return operation
+        job, _ = await changed(call, job, sequence, end - began)
+        if job.is_final():
+            return job
 
 
 @asynccontextmanager
@@ -274,10 +272,10 @@ async def _cancel_queued(service: Service, caller: Caller, job_id: str) -> None:
         _log.warning("openai.not_cancelled", job_id=job_id, reason=error.message)
 
 
-async def opened_results(call: Call, operations: Sequence[Operation]) -> list[Opened]:
+async def opened_results(call: Call, jobs: Sequence[Job]) -> list[Opened]:
     """The result of each job, opened for sending. NotFound, Erased, ArtifactUnavailable."""
     account_id = _caller(call).account_id
-    ids = [operation.artifacts[0].id for operation in operations]
+    ids = [job.artifacts[0].id for job in jobs]
     return await call.read_patiently(
         lambda tx: [artifacts.open_artifact(tx, account_id=account_id, artifact_id=each) for each in ids]
     )

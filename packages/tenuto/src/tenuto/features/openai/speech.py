@@ -41,7 +41,7 @@ from tenuto.features.openai.streams import CHECK_S, NothingSent, SoundStream, St
 from tenuto.features.renditions.renditions import WAV, AudioForm
 from tenuto.features.renditions.routes import FORMS, check_form, rendition, send_rendition
 from tenuto.features.voices import operations as voices
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS
 from tenuto.kind.fields import (
     WHITE_SPACE,
@@ -69,7 +69,7 @@ MAX_BODY_BYTES = 3 * MAX_INPUT_BYTES + (64 << 10)
 MAX_JOB_BYTES = 8192
 """Of a text spoken by one job (the contract's limit); a longer one becomes several jobs."""
 MAX_EMOTION_BYTES = 2048
-HEARTBEAT_S = 15.0
+KEEPALIVE_S = 15.0
 """Between two comments in an event stream that is waiting."""
 EVENT_BYTES = 48 << 10
 """Of audio in one event."""
@@ -159,11 +159,11 @@ async def create(call: Call) -> Answer | None:
         return None
     if streams and await _send_stream(call, form, submitted, end, headers):
         return None
-    operations = await wait(call, submitted, end)
-    if (refusal := not_succeeded(call, operations)) is not None:
+    jobs = await wait(call, submitted, end)
+    if (refusal := not_succeeded(call, jobs)) is not None:
         refusal.headers.extend(headers)
         return refusal
-    return await _send(call, form, operations, submitted, headers)
+    return await _send(call, form, jobs, submitted, headers)
 
 
 def _bodies(
@@ -237,10 +237,10 @@ def _language(code: str | None) -> str | None:
 
 
 async def _send(
-    call: Call, form: AudioForm, operations: Sequence[Operation], submitted: Submitted, headers: Headers
+    call: Call, form: AudioForm, jobs: Sequence[Job], submitted: Submitted, headers: Headers
 ) -> Answer | None:
-    opened = await opened_results(call, operations)
-    headers = [*headers, *job_headers(operations, submitted)]
+    opened = await opened_results(call, jobs)
+    headers = [*headers, *job_headers(jobs, submitted)]
     answer, is_whole = None, True
     if form is WAV and len(opened) == 1:
         answer = await send_content(call, opened[0], headers)
@@ -292,7 +292,7 @@ def _stream_head(call: Call, submitted: Submitted) -> Headers:
 async def _send_events(
     call: Call, form: AudioForm, submitted: Submitted, end: float, headers: Headers
 ) -> None:
-    """Send the audio in server-sent events, with comments as heartbeats while waiting for the jobs.
+    """Send the audio in server-sent events, with comments as keepalives while waiting for the jobs.
 
     An error after the events have begun is an event `error`, with no `speech.audio.done` after it.
     """
@@ -311,7 +311,7 @@ async def _send_events(
                     audio = b64encode(piece[start : start + EVENT_BYTES]).decode()
                     await _send_event(call, {"type": "speech.audio.delta", "audio": audio})
                     sent_at = loop.time()
-                if loop.time() - sent_at > HEARTBEAT_S:
+                if loop.time() - sent_at > KEEPALIVE_S:
                     await _send_piece(call, b": waiting\n\n")
                     sent_at = loop.time()
     except _Refused as refused:
@@ -352,14 +352,12 @@ async def _pieces(call: Call, form: AudioForm, submitted: Submitted, end: float)
     try:
         while not (await asyncio.wait([ending], timeout=CHECK_S))[0]:
             yield b""
-        operations = ending.result()
+        jobs = ending.result()
     finally:
         ending.cancel()
-    if (refusal := not_succeeded(call, operations)) is not None:
+    if (refusal := not_succeeded(call, jobs)) is not None:
         raise _Refused(refusal.body)
-    async with rendition(
-        call, form, await opened_results(call, operations), param="response_format"
-    ) as sound:
+    async with rendition(call, form, await opened_results(call, jobs), param="response_format") as sound:
         while piece := sound.read(EVENT_BYTES):
             yield piece
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tenuto.errors import Fault
 from tenuto.kind.fields import quoted
-from tenuto.kind.rules import Model
+from tenuto.kind.model import Model
 
 FIELD = "language"
 _LISTED = """

@@ -28,7 +28,7 @@ from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobReader
 from tenuto.file.operations import Opened
 from tenuto.job import audio_segments, read
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.rows import Segment
 from tenuto.job.states import SUCCEEDED
 
@@ -94,11 +94,11 @@ class SoundStream:
         while True:
             if has_left(self._call):
                 raise ClientGone
-            sequence, operation, segments = await self._state(job_id)
-            if operation.state == SUCCEEDED:
+            sequence, job, segments = await self._state(job_id)
+            if job.state == SUCCEEDED:
                 break
             new = _after(sent.segments, segments)
-            if operation.is_final() or loop.time() > self._end:
+            if job.is_final() or loop.time() > self._end:
                 self._end_early()
             for segment in new:
                 opened = await self._opened(job_id, segment)
@@ -108,10 +108,10 @@ class SoundStream:
                 self._end = wait_end(self._call)
             if not new:
                 yield b""
-                await self._pause(operation, sequence)
+                await self._pause(job, sequence)
         if self._is_unsent():
             raise NothingSent
-        artifact = await self._artifact(operation)
+        artifact = await self._artifact(job)
         async for piece in self._encoded(self._add_rest(artifact, sent)):
             yield piece
 
@@ -121,20 +121,20 @@ class SoundStream:
     def _end_early(self) -> None:
         raise NothingSent if self._is_unsent() else StreamBroken
 
-    async def _state(self, job_id: str) -> tuple[int, Operation, list[Segment]]:
-        def find(tx: Transaction, who: Caller) -> tuple[int, Operation, list[Segment]]:
-            sequence, operation = read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
+    async def _state(self, job_id: str) -> tuple[int, Job, list[Segment]]:
+        def find(tx: Transaction, who: Caller) -> tuple[int, Job, list[Segment]]:
+            sequence, job = read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
             segments = audio_segments.list_segments(
                 tx, account_id=who.account_id, job_id=job_id, attempt_id=None
             )
-            return sequence, operation, segments
+            return sequence, job, segments
 
         return await self._call.read_again(find)
 
-    async def _pause(self, operation: Operation, sequence: int) -> None:
+    async def _pause(self, job: Job, sequence: int) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await changed(self._call, operation, sequence, CHECK_S)
+        await changed(self._call, job, sequence, CHECK_S)
         if (left := began + CHECK_S - loop.time()) > 0:
             await self._call.wait(asyncio.Event(), left)
 
@@ -145,10 +145,10 @@ class SoundStream:
             )
         )
 
-    async def _artifact(self, operation: Operation) -> Opened:
+    async def _artifact(self, job: Job) -> Opened:
         return await self._call.read_again(
             lambda tx, who: artifacts.open_artifact(
-                tx, account_id=who.account_id, artifact_id=operation.artifacts[0].id
+                tx, account_id=who.account_id, artifact_id=job.artifacts[0].id
             )
         )
 

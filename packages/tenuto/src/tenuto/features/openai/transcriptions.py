@@ -44,11 +44,11 @@ from tenuto.features.recognition.transcript_merge import joined
 from tenuto.features.renditions.renderers import Renderers
 from tenuto.host.registry import SEGMENT_TEXT
 from tenuto.job import read
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS
 from tenuto.kind.fields import Field, Text, Texts, by_name, quoted, read_fields
 
-HEARTBEAT_S = 15.0
+KEEPALIVE_S = 15.0
 """Between two comments."""
 CHECK_S = 0.3
 """Between two polls for text: new text wakes no waiter."""
@@ -151,11 +151,11 @@ async def create(call: Call) -> Answer | None:
         ignored = await _with_language(call, submitted, values, ignored)
         await _send_events(call, values.get("response_format", "json"), submitted, ignored_header(ignored))
         return None
-    operations = await wait(call, submitted, wait_end(call))
-    if (refusal := not_succeeded(call, operations)) is not None:
+    jobs = await wait(call, submitted, wait_end(call))
+    if (refusal := not_succeeded(call, jobs)) is not None:
         refusal.headers.extend(ignored_header(ignored))
         return refusal
-    await _send(call, values, operations, submitted, ignored)
+    await _send(call, values, jobs, submitted, ignored)
     return None
 
 
@@ -164,8 +164,8 @@ async def _with_language(
 ) -> list[str]:
     """The ignored fields, before the transcript is there, which will tell its language."""
     [job_id] = submitted.job_ids
-    operation = await call.read_again(lambda tx, who: read.for_caller(tx, who, job_id))
-    is_ignored = spoken.is_ignored(values, call.service.models.get(operation.model), "")
+    job = await call.read_again(lambda tx, who: read.for_caller(tx, who, job_id))
+    is_ignored = spoken.is_ignored(values, call.service.models.get(job.model), "")
     return [*ignored, spoken.FIELD] if is_ignored else ignored
 
 
@@ -216,15 +216,15 @@ def _work(tx: Transaction, call: Call, caller: Caller, values: dict[str, Any]) -
 async def _send(
     call: Call,
     values: Mapping[str, Any],
-    operations: Sequence[Operation],
+    jobs: Sequence[Job],
     submitted: Submitted,
     ignored: list[str],
 ) -> None:
-    transcript = await _transcript(call, operations)
+    transcript = await _transcript(call, jobs)
     form = values.get("response_format", "json")
-    if spoken.is_ignored(values, call.service.models.get(operations[0].model), transcript.language):
+    if spoken.is_ignored(values, call.service.models.get(jobs[0].model), transcript.language):
         ignored = [*ignored, spoken.FIELD]
-    headers = [*ignored_header(ignored), *job_headers(operations, submitted)]
+    headers = [*ignored_header(ignored), *job_headers(jobs, submitted)]
     answer = Answer(200, b"", headers)
     if form == "text":
         answer.media_type = (b"content-type", b"text/plain; charset=utf-8")
@@ -236,8 +236,8 @@ async def _send(
         call.service.part(OpenRequests).note_answered(submitted.job_ids)
 
 
-async def _transcript(call: Call, operations: Sequence[Operation]) -> "Transcript":
-    [opened] = await opened_results(call, operations)
+async def _transcript(call: Call, jobs: Sequence[Job]) -> "Transcript":
+    [opened] = await opened_results(call, jobs)
     blobs, threads = call.service.blobs, call.service.part(Renderers).threads
     try:
         return await call.beside(threads, lambda: read_transcript(blobs.read_all(opened.blob)))
@@ -261,10 +261,10 @@ async def _send_events(call: Call, form: str, submitted: Submitted, headers: Hea
     sent = _Sent()
     try:
         async with waiting(call, submitted):
-            operation = await _send_live(call, submitted, sent)
-        refusal = not_succeeded(call, [operation])
+            job = await _send_live(call, submitted, sent)
+        refusal = not_succeeded(call, [job])
         if refusal is None:
-            transcript = await _transcript(call, [operation])
+            transcript = await _transcript(call, [job])
             for event in transcript.events(form, sent.text):
                 await _send_event(call, event)
             call.service.part(OpenRequests).note_answered(submitted.job_ids)
@@ -301,32 +301,32 @@ class _Sent(msgspec.Struct):
                 yield new
 
 
-async def _send_live(call: Call, submitted: Submitted, sent: _Sent) -> Operation:
+async def _send_live(call: Call, submitted: Submitted, sent: _Sent) -> Job:
     """Send text as it is written, until the job is final or has written nothing for too long. Unavailable."""
     [job_id] = submitted.job_ids
     loop, wait_s = asyncio.get_running_loop(), call.service.settings.of(OpenAISettings).openai_wait_s
     end, sent_at = loop.time() + wait_s, loop.time()
 
-    def find(tx: Transaction, who: Caller) -> tuple[int, Operation, LiveText]:
-        sequence, operation = read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
+    def find(tx: Transaction, who: Caller) -> tuple[int, Job, LiveText]:
+        sequence, job = read.sequence(tx, job_id), read.for_caller(tx, who, job_id)
         live = live_text.of_job(tx, job_id, attempt_id=sent.attempt_id, first=sent.count)
-        return sequence, operation, live
+        return sequence, job, live
 
     while True:
         if has_left(call):
             raise ClientGone
-        sequence, operation, live = await call.read_again(find)
-        if operation.is_final() or loop.time() > end:
-            return operation
+        sequence, job, live = await call.read_again(find)
+        if job.is_final() or loop.time() > end:
+            return job
         for delta in sent.take(live):
             await _send_event(call, {"type": "transcript.text.delta", "delta": delta})
             failpoints.hit("openai.mid_answer")
             end, sent_at = loop.time() + wait_s, loop.time()
-        if loop.time() - sent_at > HEARTBEAT_S:
+        if loop.time() - sent_at > KEEPALIVE_S:
             await _send_piece(call, b": waiting")
             sent_at = loop.time()
         began = loop.time()
-        await changed(call, operation, sequence, CHECK_S)
+        await changed(call, job, sequence, CHECK_S)
         if (left := began + CHECK_S - loop.time()) > 0:
             await call.wait(asyncio.Event(), left)
 

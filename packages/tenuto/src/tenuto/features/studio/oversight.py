@@ -26,8 +26,8 @@ from tenuto.features.studio.studio import OrNull, Studio, operator_of, read_obje
 from tenuto.host.registry import weights_of
 from tenuto.kind import operations as catalog
 from tenuto.kind.fields import Boolean, Field, Integer, Text, by_name, quoted
+from tenuto.kind.model import Model
 from tenuto.kind.rows import ModelChangeRow
-from tenuto.kind.rules import Model
 from tenuto.money.rules import MAX_CNY, MICROS_PER_CNY, cny
 
 MAX_MODEL_CHARACTERS = 200

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tenuto.features.telemetry.otlp import Telemetry
 
 POLL_S = 1.0
-BEAT_S = 5.0
+HEARTBEAT_S = 5.0
 SILENCE_S = 60.0
 """Longer than a request to a collector that does not answer."""
 FIRST_PAUSE_S = 2.0
@@ -27,7 +27,7 @@ _log = get_logger("tenuto.worker")
 
 
 class SpanExport:
-    """Chosen like the sender of webhooks: once the beat of the last one has stood still for `SILENCE_S`.
+    """Chosen like the sender of webhooks: once the last one has sent no heartbeat for `SILENCE_S`.
 
     Two at once do no harm, since both give a span the same ids. While the collector accepts nothing, events
     wait in the database, and nothing waits in memory.
@@ -37,7 +37,7 @@ class SpanExport:
         self._telemetry = telemetry
         self._seen: tuple[str, int] = ("", -1)
         self._seen_since = float("-inf")
-        self._beat_at = float("-inf")
+        self._heartbeat_at = float("-inf")
         self._pause_s = 0.0
 
     def run(self, turn: Turn) -> None:
@@ -62,9 +62,9 @@ class SpanExport:
             log_failure(_log, "telemetry.failed", error)
 
     def _is_exporter(self, context: WorkerContext) -> bool:
-        """Whether it is this process's turn; a beat every few seconds shows that it is alive."""
+        """Whether it is this process's turn; a heartbeat every few seconds shows that it is alive."""
         database, now, me = context.database, time.monotonic(), context.worker_id
-        if self._seen[0] == me and now - self._beat_at < BEAT_S:
+        if self._seen[0] == me and now - self._heartbeat_at < HEARTBEAT_S:
             return True
         holder, beat = database.write(trace.observe)
         if (holder, beat) != self._seen:
@@ -73,7 +73,7 @@ class SpanExport:
             return False
         if not database.write(lambda tx: trace.hold(tx, me, before=holder, beat=beat)):
             return False
-        self._seen, self._beat_at = (me, beat + 1), now
+        self._seen, self._heartbeat_at = (me, beat + 1), now
         return True
 
     def _export(self, context: WorkerContext) -> bool:

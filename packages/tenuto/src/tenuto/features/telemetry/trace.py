@@ -14,7 +14,7 @@ from tenuto.features.telemetry import store
 from tenuto.features.telemetry.spans import NS_PER_MS, Span, Trace, span_id, trace_of
 from tenuto.features.telemetry.store import TracedEvent
 from tenuto.job.queue import Claim
-from tenuto.job.read import Operation
+from tenuto.job.read import Job
 from tenuto.job.states import EVENTS, FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
 from tenuto.job.submit import Origin
 
@@ -26,21 +26,19 @@ BAD_ENDS = frozenset({"failed", "host_lost", "unforeseen", "worker_lost", "recov
 # --- what is measured where it happens ------------------------------------------------------------------
 
 
-def submitted(
-    *, origin: Origin, operation: Operation, is_replay: bool, traceparent: str | None, ended_ms: int
-) -> Span:
+def submitted(*, origin: Origin, job: Job, is_replay: bool, traceparent: str | None, ended_ms: int) -> Span:
     """The request behind a job; a replay is a child span of the first request. `traceparent` is the job's."""
-    trace = trace_of(operation.id, traceparent)
-    first = _submit_id(operation.id)
+    trace = trace_of(job.id, traceparent)
+    first = _submit_id(job.id)
     ended_ns = ended_ms * NS_PER_MS
     return Span(
         trace,
-        span_id("replay", operation.id, origin.request_id) if is_replay else first,
+        span_id("replay", job.id, origin.request_id) if is_replay else first,
         first if is_replay else trace.parent_id,
         "submit",
         ended_ns - int((time.perf_counter() - origin.began_s) * 1e9),
         ended_ns,
-        {**_job(operation.id, operation.kind, operation.model), "tenuto.replayed": is_replay},
+        {**_job(job.id, job.kind, job.model), "tenuto.replayed": is_replay},
         is_server=True,
     )
 
@@ -63,7 +61,7 @@ def stored(*, claim: Claim, size_bytes: int, ended_ms: int, took_s: float) -> Sp
 
 
 def observe(tx: Transaction) -> tuple[str, int]:
-    """The current exporter and its beat. The first call starts after all events so far."""
+    """The current exporter and its heartbeats' counter. The first call starts after all events so far."""
     row = store.exporter(tx)
     if row is None:
         store.begin_exporter(tx, feed.end(tx).after)

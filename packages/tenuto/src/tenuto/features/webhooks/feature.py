@@ -5,7 +5,7 @@ from tenuto.feature import Feature
 FEATURE = Feature(
     name="webhooks",
     needs=("events",),
-    duties=".sender:duties",
+    duties=".delivery_loop:duties",
     routes=".routes:routes",
     settings=".settings:WebhookSettings",
 )

@@ -20,8 +20,8 @@ from tenuto.errors import Fault, InvalidRequest, NotFound
 from tenuto.features.events import feed
 from tenuto.features.events.feed import EventInOrder, Position
 from tenuto.features.webhooks import rules, store
+from tenuto.features.webhooks.http_post import Answer
 from tenuto.features.webhooks.rows import DeliveryRow, DueRow, WebhookRow
-from tenuto.features.webhooks.sending import Answer
 from tenuto.ids import Ids
 from tenuto.logs import get_logger
 from tenuto.money.rules import cny
@@ -212,7 +212,7 @@ def redeliver(tx: Transaction, caller: Caller, webhook_id: str, delivery_id: str
 
 
 def observe(tx: Transaction) -> tuple[str, int]:
-    """The current sender and its beat. The first call makes sending begin after all events so far."""
+    """The current sender and its heartbeats' counter. The first call starts after all events so far."""
     row = store.sender(tx)
     if row is None:
         store.begin_sender(tx, feed.end(tx).after)

@@ -1,4 +1,4 @@
-"""HTTP requests to a server that a caller named: checked, bounded, and never redirected.
+"""A POST to a server that a caller named: checked, bounded, and never redirected.
 
 The address that was checked is the one connected to: a name that resolves differently a moment later (DNS
 rebinding) gains nothing. Knows no database and no retries.

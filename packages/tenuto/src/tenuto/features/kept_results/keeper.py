@@ -1,4 +1,4 @@
-"""Paid results that the store of bytes does not take at once: kept in the database, or else in a file.
+"""Keeps paid results that the store of bytes does not take at once: in the database, or else in a file.
 
 The database is better: any worker can store a result from there, and it outlives this machine. The file is
 for when it hangs or is away as well, and for what is too large for it. Knows no kind of job.
@@ -32,7 +32,7 @@ from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
 from tenuto.worker.duties import Duty, Turn
 from tenuto.worker.engine_calls import EngineCalls
-from tenuto.worker.result_keeping import keeping
+from tenuto.worker.result_keeper import keeping
 from tenuto.worker.watch import Watch
 
 RESCUED = "rescued"

@@ -1,4 +1,4 @@
-"""The threads of the sender: each sends messages of one webhook, on one connection, as long as there are any.
+"""The threads that deliver messages: each sends those of one webhook, on one connection, while there are any.
 
 Several may do so for one webhook. A server that does not answer holds a thread up for seconds, so there are
 limits per account and in all. Knows nothing of events: what is to be sent is in the database.
@@ -14,17 +14,17 @@ from itertools import count, islice
 from tenuto import failpoints
 from tenuto.errors import Unavailable
 from tenuto.features.webhooks import operations as webhooks
+from tenuto.features.webhooks.http_post import Answer, Connection
 from tenuto.features.webhooks.operations import Outcome, Outgoing
 from tenuto.features.webhooks.rows import DueRow
 from tenuto.features.webhooks.rules import signature
-from tenuto.features.webhooks.sending import Answer, Connection
 from tenuto.logs import get_logger, log_failure
 from tenuto.worker.context import WorkerContext
 
 TOPIC = "changes"
-SENDERS = 80
-SENDERS_OF_ACCOUNT = 8
-SENDERS_IN_COMMON = 32
+THREADS = 80
+THREADS_OF_ACCOUNT = 8
+THREADS_IN_COMMON = 32
 """Threads: in all, of an account, and in all until an account may have only one more. So if the servers of 51
 accounts hang, the next account's message still goes out. As many again are for sound webhooks, whose last
 message was delivered; only they have more than one each."""
@@ -48,7 +48,7 @@ _log = get_logger("tenuto.worker")
 
 
 class _Queue:
-    """A webhook to which messages are being sent. The lock of `Senders` guards it."""
+    """A webhook to which messages are being sent. The lock of `DeliveryThreads` guards it."""
 
     def __init__(self, one: DueRow) -> None:
         self.webhook_id = one.webhook_id
@@ -65,7 +65,7 @@ class _Queue:
         """Whether no thread is to take another message."""
 
 
-class Senders:
+class DeliveryThreads:
     """All threads that send, and one that records how that ended, many outcomes in one transaction.
 
     A message is nobody's until a thread takes it from its webhook's queue, and then in progress until its
@@ -132,12 +132,12 @@ class Senders:
         if isinstance(one, _Queue) and (one.is_over or not is_sound):
             return False
         count, own = self._threads[is_sound].total(), self._threads[is_sound][one.account_id]
-        most = self._share(is_sound) if count < SENDERS_IN_COMMON else 1
-        return len(self._outcomes) < MAX_OUTCOMES and count < SENDERS and own < most
+        most = self._share(is_sound) if count < THREADS_IN_COMMON else 1
+        return len(self._outcomes) < MAX_OUTCOMES and count < THREADS and own < most
 
     def _share(self, is_sound: bool) -> int:
         """How many threads each account may have that has any."""
-        return max(1, min(SENDERS_OF_ACCOUNT, SENDERS_IN_COMMON // max(1, len(self._threads[is_sound]))))
+        return max(1, min(THREADS_OF_ACCOUNT, THREADS_IN_COMMON // max(1, len(self._threads[is_sound]))))
 
     def _may_continue(self, queue: _Queue, until: float) -> bool:
         """Whether a thread may take another message, or makes room for another webhook or account."""

@@ -1,4 +1,4 @@
-"""Who makes messages to webhooks, and has them sent: of all workers that share a database, one does."""
+"""The loop that makes messages to webhooks and has them sent: in one of all workers that share a database."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ from tenuto.db.database import Listener
 from tenuto.errors import Unavailable
 from tenuto.features.events.feed import Position
 from tenuto.features.webhooks import operations as webhooks
-from tenuto.features.webhooks.senders import SENDERS_OF_ACCOUNT, TOPIC, Senders
+from tenuto.features.webhooks.delivery_threads import THREADS_OF_ACCOUNT, TOPIC, DeliveryThreads
 from tenuto.features.webhooks.settings import WebhookSettings
 from tenuto.logs import get_logger, log_failure
 from tenuto.money.rules import parse_cny
@@ -19,9 +19,9 @@ from tenuto.worker.watch import Watch
 
 POLL_S = 1.0
 PAUSE_S = 0.05
-BEAT_S = 3.0
+HEARTBEAT_S = 3.0
 SILENCE_S = 12.0
-"""At least three beats."""
+"""At least three heartbeats."""
 MAX_DUE = 2_000
 """How many webhooks are chosen from at once."""
 FORGET_S = 600.0
@@ -46,14 +46,14 @@ def send(turn: Turn) -> None:
         # The turn's own moment is long ago.
         return turn.clock_trust.is_trusted(context.clock(), time.monotonic())
 
-    WebhookSender(context, turn.stopping, trusts_clock=trusts_clock).run()
+    DeliveryLoop(context, turn.stopping, trusts_clock=trusts_clock).run()
 
 
-class WebhookSender:
+class DeliveryLoop:
     """Makes and sends messages to webhooks, in one of all processes that share a database.
 
     While there are no webhooks, it only checks for one every `POLL_S`; a process that is not the sender is
-    not woken by changes. A process takes over once the last sender's beat has stood still for `SILENCE_S` on
+    not woken by changes. A process takes over once the last sender has sent no heartbeat for `SILENCE_S`, on
     its own monotonic clock, as dead workers are recognised. Two at once, after a process that stood still
     wakes up, do no harm: each record is fenced, and a message that is sent twice has the same id both times.
     """
@@ -68,21 +68,21 @@ class WebhookSender:
         self._low_micros = parse_cny(own.low_balance)
         self._seen: tuple[str, int] = ("", -1)
         self._seen_since = float("-inf")
-        self._beat_at = float("-inf")
+        self._heartbeat_at = float("-inf")
         self._forget_at = self._balances_at = 0.0
         self._end: Position | None = None
         """The position after the newest event whose messages have been made."""
-        self.senders = Senders(context, is_public=own.webhooks == "public", trusts_clock=trusts_clock)
+        self.threads = DeliveryThreads(context, is_public=own.webhooks == "public", trusts_clock=trusts_clock)
 
     def run(self) -> None:
         """Until the worker stops. Messages being sent are not waited for: they are sent again, under the same
         ids.
         """
-        self.senders.start()
+        self.threads.start()
         try:
             self._run()
         finally:
-            self.senders.stop()
+            self.threads.stop()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -103,12 +103,12 @@ class WebhookSender:
                 listener.wait(POLL_S)
                 self._stopping.wait(PAUSE_S)
         finally:
-            self.senders.pause()
+            self.threads.pause()
 
     def _is_sender(self) -> bool:
-        """Whether it is this process's turn; a beat every few seconds shows that it is alive."""
+        """Whether it is this process's turn; a heartbeat every few seconds shows that it is alive."""
         now, me = time.monotonic(), self._context.worker_id
-        if self._seen[0] == me and now - self._beat_at < BEAT_S:
+        if self._seen[0] == me and now - self._heartbeat_at < HEARTBEAT_S:
             return True
         holder, beat = self._context.database.write(webhooks.observe)
         if (holder, beat) != self._seen:
@@ -119,7 +119,7 @@ class WebhookSender:
             return False
         if holder != me:
             _log.info("webhooks.taken_over", worker_id=me)
-        self._seen, self._beat_at = (me, beat + 1), now
+        self._seen, self._heartbeat_at = (me, beat + 1), now
         return True
 
     def _check(self) -> bool:
@@ -136,11 +136,11 @@ class WebhookSender:
         now_ms = context.clock()
         due, has_removed = context.database.read(
             lambda tx: (
-                webhooks.due(tx, of_account=SENDERS_OF_ACCOUNT, limit=MAX_DUE, now_ms=now_ms),
+                webhooks.due(tx, of_account=THREADS_OF_ACCOUNT, limit=MAX_DUE, now_ms=now_ms),
                 webhooks.has_removed(tx),
             )
         )
-        self.senders.begin(due)
+        self.threads.begin(due)
         if time.monotonic() >= self._forget_at and self._trusts_clock():
             has_more = context.database.write(lambda tx: webhooks.forget(tx, now_ms=now_ms))
             self._forget_at = time.monotonic() + (0.0 if has_more else FORGET_S)

@@ -1,7 +1,6 @@
-"""What keeps a paid result, from the engine's answer until it is recorded, when that takes too long.
+"""The interface of what keeps a paid result until it is recorded, and the core's own keeper, which is memory.
 
-The core keeps it in memory and waits. A feature that can keep it elsewhere as well sets `keeping`, before its
-process claims anything.
+A feature that can keep it elsewhere as well sets `keeping`, before its process claims anything.
 """
 
 from collections.abc import Callable

@@ -121,7 +121,7 @@ test-alone: $(TEST)  ## the service's own tests in an environment without any en
 	@$(BIN)/python -m tests.alone
 
 mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a test notice each of them?
-	@$(BIN)/python -m tests.mutants
+	@$(BIN)/python -m lab.mutants
 	@$(BIN)/python -m lab.lies
 
 limits: $(TESTED)  ## tests of seconds, processor time, memory and percentiles, on a machine with nothing else to do
@@ -144,12 +144,12 @@ endurance: $(TEST)  ## mixed load without faults for MINUTES, half of them on ea
 	@$(BIN)/python -m lab.endurance --minutes $(MINUTES) --write
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
-	@$(BIN)/python -m tests.cluster --seed $(SEED)
+	@$(BIN)/python -m lab.cluster --seed $(SEED)
 
 simulation: $(TEST)  ## workers, callers and faults in virtual time, interleaved by a seed, for MINUTES, half of them on PostgreSQL
 	@TENUTO_SIMULATION_WORLDS=1000 $(BIN)/python -m pytest tests/simulation
-	@$(BIN)/python -m tests.simulation --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
-	@$(BIN)/python -m tests.simulation --postgres --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
+	@$(BIN)/python -m lab.simulation --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
+	@$(BIN)/python -m lab.simulation --postgres --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
 
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then a million readings of hostile texts
 	@$(BIN)/python -m lab.fuzz --minutes $(MINUTES)

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation [--postgres] [--seed N] [--count N] [--seconds S] [--mutant NAME]`: worlds.
+"""`python -m lab.simulation [--postgres] [--seed N] [--count N] [--seconds S] [--mutant NAME]`: worlds.
 
 A broken promise is printed with its seed and the trace of the smallest plan that breaks it; the exit
 code is then 1. `--seed N` alone runs that one world and prints its whole trace, which is the same each time.
@@ -9,19 +9,17 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from lab.simulation.shrinking import shrunk
 
 from simulation.mutants import applied, mutants
 from simulation.postgres import PostgresGround
-from simulation.shrinking import shrunk
 from simulation.world import AnyGround, Ground, Outcome, run
 
 
 def main() -> int:
     """0 when every promise was kept."""
-    options = argparse.ArgumentParser(prog="python -m tests.simulation")
+    options = argparse.ArgumentParser(prog="python -m lab.simulation")
     options.add_argument("--seed", type=int, help="the first world; alone: this one, with its trace")
     options.add_argument("--count", type=int, help="how many worlds")
     options.add_argument("--seconds", type=float, help="as many worlds as fit into this time")
@@ -85,7 +83,7 @@ def _explain(outcome: Outcome, ground: AnyGround) -> None:
     plan = smallest.plan
     print(f"the smallest plan that breaks a promise: {plan}")
     print("\n".join(smallest.trace))
-    print(f"again, from its first step: python -m tests.simulation --seed {seed}")
+    print(f"again, from its first step: python -m lab.simulation --seed {seed}")
 
 
 if __name__ == "__main__":

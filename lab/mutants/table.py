@@ -53,7 +53,7 @@ def mutated(mutant: Mutant, root: Path) -> dict[Path, str]:
         if text.count(edit.old) != 1:
             raise ValueError(
                 f"{mutant.name}: its text stands {text.count(edit.old)} times in {edit.file}, not once;"
-                " bring tests/mutants/mutants.toml up to date"
+                " bring lab/mutants/mutants.toml up to date"
             )
         texts[path] = text.replace(edit.old, edit.new)
     return texts

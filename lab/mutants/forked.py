@@ -15,8 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
-
-from mutants.generated import SOURCES, Name, Part, mutated
+from lab.mutants.generated import SOURCES, Name, Part, mutated
 
 SURVIVED, GONE = "survived", "gone"
 HANGS = "hangs"

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
+from lab.limits.conftest import COUNT, WAITED_S, is_there, resident_bytes, start_flood
 
-from limits.conftest import COUNT, WAITED_S, Refusals, is_there, resident_bytes, start_flood
+from limits.conftest import Refusals
 from servers.callers import Caller, Operator
 from tenuto.account.key_rules import make_key
 from tenuto.features.events.live_events import MAX_STREAMS_OF_ACCOUNT

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from lab.cluster.blows import BLOWS, Blow, Outcome, stop_everything
 from lab.faults import check
 from lab.faults.clients import Client
 from lab.faults.links import Link
@@ -18,10 +19,7 @@ from lab.faults.seen import Book
 from lab.faults.works import Media
 from lab.faults.world import PRICES
 
-from cluster.blows import BLOWS, Blow, Outcome, stop_everything
-from cluster.failover import drill
 from cluster.fleet import Fleet
-from servers.pairs import make_pair
 from servers.service import FINAL
 from servers.shots import Shots
 from tenuto.config import load
@@ -153,22 +151,6 @@ def raced(seen: dict[str, Any], claims: int, slots: int) -> Outcome:
         f"{seen['claims']:,} in {seen['took_s']:.0f} s, {seen['most']} at most, shares {seen['least']:,}"
         f" to {seen['share']:,}",
         is_kept,
-    )
-
-
-def failed_over(folder: Path) -> Outcome:
-    """The drill of a failover, on a pair of servers of its own."""
-    pair = make_pair()
-    try:
-        seen = drill(folder, pair, {"TENUTO_HEARTBEAT_S": "0.5"})
-    finally:
-        pair.stop()
-    return Outcome(
-        "a standby is promoted, and the old primary comes back; every process is restarted beside it",
-        "nothing is written to the old primary, everything accepted is done from the new one",
-        f"{len(seen.states)} jobs: {', '.join(sorted(set(seen.states)))}; the old one has changed in"
-        f" {', '.join(seen.written_to_old) or 'no table'}; {seen.sessions_on_old[0]} sessions on it",
-        ({"succeeded"}, [], [0]) == (set(seen.states), seen.written_to_old, seen.sessions_on_old),
     )
 
 

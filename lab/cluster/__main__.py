@@ -1,4 +1,4 @@
-"""The many-machine shape on one machine, under load and under blows: `python -m tests.cluster`.
+"""The many-machine shape on one machine, under load and under blows: `python -m lab.cluster`.
 
 PostgreSQL and an S3 store on one machine, three APIs and four workers on others: network namespaces where
 they are allowed, else processes behind proxies. Clients of the fault campaign ask for everything that fake
@@ -15,28 +15,25 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-TESTS = Path(__file__).parents[1]
+from lab.shared import ROOT
+
 CLAIMS, SLOTS = 100_000, 3
 
 
 def main() -> int:
     """Run what the command line asks for."""
-    # The modules of the tests know each other as pytest finds them.
-    sys.path.insert(0, str(TESTS))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     asked = _arguments()
     if asked.race:
         return _race(asked.claims)
-    from cluster import trial
+    from lab.cluster import trial
 
     began = time.monotonic()
-    words = [sys.executable, "-m", "tests.cluster", "--race", "--claims", str(asked.claims)]
-    racing = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=TESTS.parent)
+    words = [sys.executable, "-m", "lab.cluster", "--race", "--claims", str(asked.claims)]
+    racing = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         with TemporaryDirectory(prefix="tenuto-cluster-", ignore_cleanup_errors=True) as folder:
             outcomes = trial.run(Path(folder), asked.seed)
-        with TemporaryDirectory(prefix="tenuto-failover-", ignore_cleanup_errors=True) as folder:
-            outcomes.append(trial.failed_over(Path(folder)))
         said, _ = racing.communicate(timeout=trial.MOST_S)
     finally:
         racing.terminate()
@@ -50,7 +47,8 @@ def main() -> int:
 
 def _race(claims: int) -> int:
     """In a process of its own: its figures as JSON."""
-    from cluster.claims import race
+    from lab.cluster.claims import race
+
     from servers.postgres import start_postgres
     from tenuto.db.database_opening import open_database
     from tenuto.db.migrations import migrate
@@ -81,9 +79,7 @@ def _race(claims: int) -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.cluster", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m lab.cluster", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--seed", type=int, default=1, help="what the load is drawn from")
     parser.add_argument("--claims", type=int, default=CLAIMS, help="how many the four processes make")
     parser.add_argument("--race", action="store_true", help="the claims alone, as JSON")

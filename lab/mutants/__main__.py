@@ -1,4 +1,4 @@
-"""Does a test notice each mutant? `python -m tests.mutants [WORD …]` runs those with a word in their names.
+"""Does a test notice each mutant? `python -m lab.mutants [WORD …]` runs those with a word in their names.
 
 Those that are generated from the syntax tree are tried in forked processes (`forked.py`), and those that
 survive there in a copy of the tree, by tests of the service. `outcomes.tsv` has the sample, and the test that
@@ -16,10 +16,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+from lab.mutants import forked, generated
+from lab.mutants.table import ROOT, Mutant, mutants, mutated, replaced
 
-from mutants import forked, generated
-from mutants.table import ROOT, Mutant, mutants, mutated, replaced
 from without_features import copied
 
 OUTCOMES = Path(__file__).parent / "outcomes.tsv"
@@ -43,7 +42,7 @@ class Outcome:
 
 def main() -> int:
     """0 when a test has seen each of the mutants that were asked for."""
-    options = argparse.ArgumentParser(prog="python -m tests.mutants")
+    options = argparse.ArgumentParser(prog="python -m lab.mutants")
     options.add_argument("words", nargs="*", metavar="WORD", help="those with such a word in their names")
     options.add_argument("--draw", action="store_true", help="draw the sample of generated mutants anew")
     options.add_argument("--missing", action="store_true", help="only those that no test has caught yet")

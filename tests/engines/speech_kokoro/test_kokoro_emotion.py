@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.speech_kokoro.test_kokoro_engine import spoken
 from tenuto.features.speech import parameters as speech
-from tenuto_engine import Result
-from tenuto_kokoro import audio, emotion_text, prosody
+from tenuto_kokoro import audio, emotion_text
 from tenuto_kokoro.emotion import EMOTIONS, LIMITS, SHIFTS, Emotion, moved, wished
 from tenuto_kokoro.styles import PROSODY, STYLE_SHAPE, TIMBRE
 
@@ -102,15 +100,6 @@ def test_a_random_emotion_is_the_runs_own() -> None:
     assert bool((np.sign(SHIFTS[2]) == np.sign(manner.shift)).all())
 
 
-def test_an_emotion_reference_has_its_own_strengths() -> None:
-    """What is known of a built-in reference need not be measured (R77)."""
-    voice = {"voice_id": "v", "kind": "emotion", "profile": {"style": "af_nicole", "emotion": only("calm")}}
-    found = asked(emotion_voice=voice)
-
-    assert found is not None
-    assert np.allclose(SHIFTS[7], found.shift)
-
-
 def recording(pitch_hz: float, swing: float, syllables: float) -> bytes:
     """Two seconds of a voice-like sound that swings about a pitch and swells so many times a second."""
     at = np.arange(2 * RATE) / RATE
@@ -152,28 +141,3 @@ def test_a_style_is_moved_and_the_given_one_is_not() -> None:
     assert loud[..., TIMBRE].any()
     assert not loud[..., PROSODY].any()
     assert bool((found == found[0]).all())
-
-
-TEXT = "She put the letters on the table."
-
-
-def told(result: Result) -> prosody.Prosody:
-    found = prosody.measured(np.frombuffer(result.content[44:], "<i2") / 32768, RATE)
-    assert found is not None
-    return found
-
-
-@pytest.mark.real_engine
-@pytest.mark.variant("model")
-def test_the_speech_has_the_emotion() -> None:
-    """Surprise is high and loud, low is low and soft; the record tells what was done (R79)."""
-    plain, high, low = (
-        spoken(TEXT, lang="en", emo_vector=vector) for vector in (None, only("surprise"), only("low"))
-    )
-
-    assert told(high).pitch > told(plain).pitch + 2
-    assert told(low).pitch < told(plain).pitch - 2
-    assert told(high).loudness > told(plain).loudness + 1.5
-    assert told(low).loudness < told(plain).loudness - 2
-    assert {"surprise": 1.0} == high.metadata["emotion"]["strengths"]
-    assert 3.5 == high.metadata["emotion"]["pitch_semitones"]

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripts.fit_loudness import TARGET_LUFS
+from scripts.loudness import loudness, true_peak
 
 import tenuto_kokoro
 from servers.cores import ENGINE_THREADS
@@ -95,7 +97,7 @@ def streamed() -> tuple[RecordedRun, Result]:
     ],
 )
 def test_every_language_is_spoken(lang: str, text: str) -> None:
-    """A second or more of sound, neither silent nor clipped, in a canonical WAV file."""
+    """A second or more of sound, as loud as in any other and not clipped, in a canonical WAV file."""
     result = spoken(text, lang=lang)
     samples = np.frombuffer(result.content[44:], "<i2").astype(int)
 
@@ -103,7 +105,8 @@ def test_every_language_is_spoken(lang: str, text: str) -> None:
     assert (1, 24_000, 48_000, 2, 16) == struct.unpack_from("<HIIHH", result.content, 22)
     assert result.duration_ms == result.metadata["duration_ms"] == round(len(samples) / 24)
     assert 700 < (result.duration_ms or 0) < 9000
-    assert 3000 < abs(samples).max() < 32_600
+    assert abs(loudness(samples / 32_768, audio.SAMPLE_RATE) - TARGET_LUFS) <= 2.5
+    assert true_peak(samples / 32_768, audio.SAMPLE_RATE) <= -1
     assert [] == result.metadata["warnings"]
 
 
@@ -120,6 +123,7 @@ def test_segments_make_up_the_whole_with_the_pause_at_the_head_of_each_but_the_f
 
 def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """The preview stays within its limit, the result has the same samples, and a warning says so (R62)."""
+    assert MAX_SEGMENTS == tenuto_kokoro.MOST_SEGMENTS
     every, usual = streamed()
     monkeypatch.setattr(tenuto_kokoro, "MOST_SEGMENTS", 2)
     few = RecordedRun(**STREAMED)
@@ -130,11 +134,6 @@ def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyP
     assert result.content[44:] == b"".join(segment[44:] for segment in few.segments)
     assert not usual.metadata["warnings"]
     assert ["neighbours were joined" in warning for warning in result.metadata["warnings"]] == [True]
-
-
-def test_the_most_segments_of_a_text_are_those_of_a_preview() -> None:
-    """The engine knows nothing of the service, and yet its limit (R62)."""
-    assert MAX_SEGMENTS == tenuto_kokoro.MOST_SEGMENTS
 
 
 def test_streaming_changes_nothing_in_the_result_and_neither_does_a_second_run() -> None:
@@ -152,24 +151,12 @@ def test_a_named_voice_speaks_in_its_own_style() -> None:
     assert greeting().content != by("zm_yunyang")
 
 
-def test_a_chosen_reading_changes_the_sound() -> None:
-    usual = spoken("银行").content
-
-    assert usual != spoken("银<行|XING2>").content
-    assert usual == spoken("银<行|HANG2>").content
-
-
 def test_what_cannot_be_spoken_is_left_out_with_a_warning() -> None:
-    warnings = spoken("你😀好😀。").metadata["warnings"]
+    """So is markup, which is read as text: a caller who writes SSML learns it (R101)."""
+    left_out, markup = spoken("你😀好😀。"), spoken("你好<break/>。")
 
-    assert ["Characters that cannot be spoken were left out: 😀"] == warnings
-
-
-def test_markup_is_read_as_text_with_a_warning() -> None:
-    """A caller who writes SSML learns that it is not understood; the text is not rewritten (R101)."""
-    result = spoken("你好<break/>。")
-
-    assert ["markup is not supported" in warning for warning in result.metadata["warnings"]] == [True]
+    assert ["Characters that cannot be spoken were left out: 😀"] == left_out.metadata["warnings"]
+    assert ["markup is not supported" in warning for warning in markup.metadata["warnings"]] == [True]
     assert [] == spoken("<行|HANG2>，3<5。").metadata["warnings"]
 
 

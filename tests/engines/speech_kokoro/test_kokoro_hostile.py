@@ -17,11 +17,6 @@ def test_hostile_texts_are_read(part: int) -> None:
     assert turn(f"suite {part}", EACH) is None
 
 
-def test_other_hostile_texts_are_read() -> None:
-    """Texts that nobody has read before; a failure names the seed that leads to it again (R69)."""
-    assert turn(f"other {random.randrange(1 << 32)}", EACH) is None
-
-
 @pytest.mark.parametrize("text", SLOWEST, ids=lambda text: ascii(text[:4]))
 def test_the_longest_texts_are_read_in_bounded_time(text: str) -> None:
     """8,192 bytes of what is slow cost seconds of the processor at most (R69): each text in two languages,

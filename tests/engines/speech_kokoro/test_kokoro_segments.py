@@ -87,10 +87,6 @@ def test_a_long_reading_is_cut_between_its_words() -> None:
     assert 90 == sum(len(segment.phonemes.split()) for segment in found)
 
 
-def test_marks_alone_are_nothing_to_speak() -> None:
-    assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20, CAP, first=FIRST, soonest=SOONEST)
-
-
 @given(st.integers(0, 60), st.integers(1, 20))
 def test_what_is_more_than_may_be_shown_is_joined_to_its_neighbours(count: int, most: int) -> None:
     """All segments in their order, in as many groups as may be, none much longer than another (R62)."""
@@ -130,13 +126,3 @@ def test_the_first_segment_ends_with_the_first_clause_that_is_long_enough() -> N
     }
 
     assert {15: [17, 17, 35, 71, 107], 20: [35, 53, 107, 53]} == lengths
-
-
-def test_where_no_clause_ends_soon_the_second_segment_is_longer_rather_than_cut_within_one() -> None:
-    """On a slow machine it may be late, but it is not cut within a clause."""
-    words = [Unit(f"{index} ", "aaaa ") for index in range(30)]
-    words[2] = Unit("2, ", "aaaa, ", Ending.CLAUSE)
-    words[10] = Unit("10, ", "aaaa, ", Ending.CLAUSE)
-    found = segments(words, 110, CAP, first=50, soonest=15)
-
-    assert ["0 1 2, ", "3 4 5 6 7 8 9 10, "] == [segment.text for segment in found][:2]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import atexit
 import ctypes
 import math
 import os
@@ -70,29 +69,9 @@ class OneAtATime(Toy):
     concurrency = 1
 
 
-class WrongMediaType(Toy):
-    def result(self, samples: bytes) -> Result:
-        return Result("audio/mpeg", pcm16_wav(samples, RATE), {})
-
-
-class WrongHeader(Toy):
-    def result(self, samples: bytes) -> Result:
-        return Result("audio/wav", pcm16_wav(samples, RATE)[:-100], {})
-
-
 class WrongDuration(Toy):
     def result(self, samples: bytes) -> Result:
         return Result("audio/wav", pcm16_wav(samples, RATE), {}, duration_ms(samples, RATE) + 7)
-
-
-class WrongMetadata(Toy):
-    def result(self, samples: bytes) -> Result:
-        return Result("audio/wav", pcm16_wav(samples, RATE), {"sample_rate": 44_100})
-
-
-class Silent(Toy):
-    def tone(self, word: str, parameters: dict[str, Any]) -> bytes:
-        return bytes(2000)
 
 
 class _Muted:
@@ -177,13 +156,6 @@ class SpeaksNothing(Toy):
         return super().run(run)
 
 
-class OtherCode(Toy):
-    def run(self, run: Run) -> Result:
-        if run.parameters.get("text") == "…":
-            raise InputError("empty", "The text has no words.")
-        return super().run(run)
-
-
 class TellsItsPath(Toy):
     def run(self, run: Run) -> Result:
         if run.parameters.get("text") == "…":
@@ -203,14 +175,6 @@ class Deaf(Toy):
         time.sleep(10 * PAUSE_S if len(text) > LONG_CHARACTERS else 0)
 
 
-class StopsWithAnError(Toy):
-    def before_word(self, run: Run, text: str) -> None:
-        try:
-            super().before_word(run, text)
-        except Exception as error:
-            raise RuntimeError("stopped") from error
-
-
 class Prints(Toy):
     def run(self, run: Run) -> Result:
         sys.stdout.write("speaking\n")
@@ -228,12 +192,6 @@ class LeavesAProcess(Toy):
     def __init__(self, options: dict[str, Any]) -> None:
         super().__init__(options)
         subprocess.Popen(["sleep", "60"], start_new_session=True)
-
-
-class ExitsWithAnError(Toy):
-    def __init__(self, options: dict[str, Any]) -> None:
-        super().__init__(options)
-        atexit.register(os._exit, 3)
 
 
 class LeavesAFile(Toy):

@@ -1,16 +1,16 @@
 """The image engine's geometry, colours and PNG, on pictures made here; nothing of a model is needed."""
 
-import struct
-import zlib
+import io
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from PIL import Image
 
 from tenuto.features.image.png import read_png
 from tenuto_pictograms.canvas import Place, paste, png
 from tenuto_pictograms.layout import backdrop, placed
-from tenuto_pictograms.palette import SRGB, from_oklab, recoloured, to_oklab
+from tenuto_pictograms.palette import SRGB, recoloured, to_oklab
 from tenuto_pictograms.prompt import Reader
 
 Floats = npt.NDArray[np.float32]
@@ -24,15 +24,6 @@ def disc(side: int, colour: tuple[float, float, float]) -> Floats:
     return np.stack([*(inside * np.float32(part) for part in colour), inside], -1)
 
 
-def pixels(content: bytes) -> npt.NDArray[np.uint8]:
-    """[h, w, 3] of an RGB PNG whose rows are differences to the row above (filter 2)."""
-    width, height = struct.unpack(">II", content[16:24])
-    size, at = struct.unpack(">I", content[33:37])[0], 41
-    rows = np.frombuffer(zlib.decompress(content[at : at + size]), np.uint8).reshape(height, 1 + 3 * width)
-    assert (rows[:, 0] == 2).all()
-    return np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8).reshape(height, width, 3)
-
-
 def scene_of(prompt: str, width: int, height: int) -> dict[int, list[Place]]:
     """Where the things of a prompt stand."""
     found: dict[int, list[Place]] = {}
@@ -43,11 +34,11 @@ def scene_of(prompt: str, width: int, height: int) -> dict[int, list[Place]]:
 
 @pytest.mark.parametrize(("width", "height"), [(256, 256), (2048, 256), (264, 1000)])
 def test_a_canvas_becomes_a_png_of_its_pixels(width: int, height: int) -> None:
-    """Our own strict reader takes it, and the rows put together by hand are the very pixels (R145)."""
+    """Our own strict reader takes it, and another one finds the very pixels (R145)."""
     canvas = np.random.default_rng(1).random((height, width, 3)).astype(np.float32)
     content = png(canvas)
     read = read_png(content)
-    seen = pixels(content)
+    seen = np.asarray(Image.open(io.BytesIO(content)))
 
     assert (width, height) == (read.width, read.height)
     assert np.array_equal(seen, (canvas * 255 + 0.5).astype(np.uint8))
@@ -67,16 +58,6 @@ def test_a_picture_is_laid_where_it_belongs_at_any_size() -> None:
         assert np.allclose((1, 0, 0), canvas[150, 420], atol=1e-3)
 
 
-def test_what_is_partly_outside_is_cut_and_what_is_outside_is_nowhere() -> None:
-    canvas = np.ones((64, 64, 3), np.float32)
-    paste(canvas, [disc(64, (0, 0, 1))], Place(0, 0, 64))
-    touched = float((canvas[..., 0] < 0.5).mean())
-    paste(canvas, [disc(64, (0, 0, 1))], Place(500, 500, 64))
-
-    assert 0.25 * np.pi * 0.45**2 == pytest.approx(touched, rel=0.1)
-    assert touched == float((canvas[..., 0] < 0.5).mean())
-
-
 @pytest.mark.parametrize("colour", sorted(SRGB))
 def test_a_thing_gets_the_colour_and_keeps_its_shading(colour: str) -> None:
     """The body takes the hue, its lit half stays the lighter one, the outline stays dark, alpha stays."""
@@ -91,12 +72,6 @@ def test_a_thing_gets_the_colour_and_keeps_its_shading(colour: str) -> None:
     assert np.allclose(wanted[1:], body[1:], atol=0.05)
     assert to_oklab(found[20, 32, :3])[0] >= to_oklab(found[45, 32, :3])[0]
     assert found[32, 32, :3].max() < 0.2 or colour == "black"
-
-
-def test_oklab_is_its_own_inverse() -> None:
-    rgb = np.random.default_rng(1).random((1000, 3)).astype(np.float32)
-
-    assert np.allclose(rgb, from_oklab(to_oklab(rgb)), atol=2e-3)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ from servers.cores import ENGINE_THREADS
 from tenuto_engine import Result
 from tenuto_whisper.given_language import MODEL_ID, GivenLanguageEngine
 from tenuto_whisper.transcription import Whisper
-from tenuto_whisper.vocabulary import SIMPLIFIED, Vocabulary
 
 pytestmark = [pytest.mark.real_engine, pytest.mark.variant("model")]
 
@@ -93,21 +92,6 @@ def test_an_unknown_language_is_found_and_told() -> None:
     assert ("zh", []) == (automatic["language"], automatic["warnings"])
     assert 0.05 >= error_rate(sounding("zh", CHINESE), sounding("zh", said(value)))
     assert {"图", "书", "馆"} <= set(said(value))
-
-
-def test_the_language_that_is_told_is_the_one_that_is_written() -> None:
-    """The request's language reaches this engine, whatever is spoken."""
-    assert "ja" == told(QuietRun({"language": "Japanese"}, pcm(speech(CHINESE, "zh"))))["language"]
-
-
-def test_segments_are_what_stands_between_two_times() -> None:
-    vocabulary = Vocabulary(CACHE / "whisper-base" / "tokenizer.json")
-    start = vocabulary.prompt("en")[-1] + 1
-    tokens = [start, *SIMPLIFIED, start + 100, start + 125, *SIMPLIFIED]
-
-    assert [("以下是普通话的句子。", 0.0, 2.0), ("以下是普通话的句子。", 2.5, None)] == vocabulary.segments(
-        tokens
-    )
 
 
 @pytest.mark.variant("model")

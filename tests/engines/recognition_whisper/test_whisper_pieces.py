@@ -199,10 +199,6 @@ def test_voices_are_clustered(persons: int) -> None:
     assert persons == len(set(zip(found, truth.tolist(), strict=True)))
 
 
-def test_nothing_is_clustered_to_nothing() -> None:
-    assert [] == speakers.assign([], np.zeros((0, 256), np.float32))
-
-
 def never(token: int) -> bool:
     return False
 

@@ -195,19 +195,6 @@ def test_a_doubtful_call_that_charges_waits_for_the_operator(served: Served) -> 
     assert 1 == len(served.upstream.asked) - before
 
 
-def test_a_refused_call_that_charges_costs_nothing(served: Served) -> None:
-    """It failed before anything ran: the hold goes back, the server's words stay where they are."""
-    served.upstream.faults.append("status=400")
-    operation = served.job("there/pictures", {"prompt": "a crane"})
-
-    assert ("failed", "engine_failed", "0.000000") == (
-        operation["state"],
-        operation["error"]["code"],
-        operation["billing"]["charged"],
-    )
-    assert "refused with 400 (overloaded)" in operation["error"]["message"]
-
-
 def test_a_model_is_composed_of_any_two_that_write_the_transcripts(served: Served) -> None:
     """The first here, the second at another server, one result of both, at a price of its own (R136)."""
     operation = served.recognised("acme/dual", recording())

@@ -17,7 +17,6 @@ from tenuto.host.host import EngineSpec, HostLost, OutcomeUnknown
 def test_a_metered_call_is_noted_before_it_can_fail(
     tmp_path: Path, directive: str, error: type[Exception] | None
 ) -> None:
-    """One line for each call that was charged, whatever became of it."""
     journal, raised = tmp_path / "journal", None
     options = {"journal": os.fspath(journal)}
     host = ChildHost(EngineSpec("fake_speech:FakeMetered", sys.executable, options, folder=FOLDER))

@@ -68,7 +68,6 @@ def on_arm(tmp_path: Path) -> Callable[..., str]:
 
 
 def test_doctor_says_what_this_machine_cannot_run(on_arm: Callable[..., str]) -> None:
-    """One line that is not a failure, as nothing here can put it right; the other models are as they were."""
     lines = on_arm(TENUTO, "admin", "doctor").splitlines()
     (chat,) = (line for line in lines if CHAT in line)
     kokoro = [line for line in lines if "Kokoro" in line and line.startswith("FAIL")]

@@ -19,7 +19,6 @@ def encoder() -> SpeakerEncoder:
 
 
 def test_an_embedding_depends_on_neither_loudness_nor_company() -> None:
-    """The same clip gives the same numbers, quieter, by itself or among others; they are of unit length."""
     clip = _hum(2.0)
     alone = encoder().embed(clip)
     among = encoder().embed_all([np.zeros(SAMPLE_RATE, np.float32), clip, clip[:8000]])

@@ -34,7 +34,6 @@ def frames(content: bytes) -> bytes:
 
 
 def asked(model: Adapted) -> dict[str, Any]:
-    """The last call of the package."""
     return [*model.calls("infer" if _is_upstream(model) else "infer_generator")][-1]
 
 
@@ -164,7 +163,6 @@ def test_emotions_come_from_recordings_vectors_and_texts(adapt: Adapt, reference
 def test_a_package_that_reads_no_emotion_says_so(
     adapt: Adapt, reference: Path, name: str, options: dict[str, Any]
 ) -> None:
-    """The parameter changes nothing there, and the result tells it; PyPI's package does not list it."""
     model = adapt(name, reference=str(reference), **options)
     warnings = model.run(PARAMETERS | {"use_emo_text": True}, {}).metadata["warnings"]
 

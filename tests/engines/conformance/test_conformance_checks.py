@@ -168,7 +168,6 @@ def test_text_that_is_reported_early_is_the_transcripts(pieces: list[Any], fault
     ],
 )
 def test_results_of_every_kind_are_checked(kind: str, result: Outcome, fault: str) -> None:
-    """Sound, transcripts, pictures and answers that the service would refuse."""
     with pytest.raises(Nonconformance, match=fault):
         check_result(kind, result, {"text": "x", "width": 8, "height": 8}, {"audio": bytes(32_000)})
 

@@ -18,7 +18,6 @@ READER = Reader()
 
 
 def disc(side: int, colour: tuple[float, float, float]) -> Floats:
-    """A disc of one colour with premultiplied alpha."""
     across, down = np.meshgrid(np.arange(side), np.arange(side))
     inside = (np.hypot(across - side / 2 + 0.5, down - side / 2 + 0.5) < side * 0.45).astype(np.float32)
     return np.stack([*(inside * np.float32(part) for part in colour), inside], -1)
@@ -45,8 +44,6 @@ def test_a_canvas_becomes_a_png_of_its_pixels(width: int, height: int) -> None:
 
 
 def test_a_picture_is_laid_where_it_belongs_at_any_size() -> None:
-    """Its middle, its side and its colour are those asked for, enlarged or reduced; the rest stays as it
-    was."""
     for side in (20.0, 100.0, 300.0):
         canvas = np.ones((400, 600, 3), np.float32)
         paste(canvas, [disc(64, (1, 0, 0)), disc(256, (1, 0, 0))], Place(420, 150, side, 17))
@@ -60,7 +57,6 @@ def test_a_picture_is_laid_where_it_belongs_at_any_size() -> None:
 
 @pytest.mark.parametrize("colour", sorted(SRGB))
 def test_a_thing_gets_the_colour_and_keeps_its_shading(colour: str) -> None:
-    """The body takes the hue, its lit half stays the lighter one, the outline stays dark, alpha stays."""
     picture = disc(64, (0.8, 0.2, 0.2))
     picture[:32, :, :3] *= 1.2
     picture[30:34, 20:44, :3] = 0.05
@@ -101,7 +97,6 @@ def test_things_stand_as_the_prompt_says(prompt: str, axis: int, sign: int, widt
 @pytest.mark.parametrize("count", range(1, 13))
 @pytest.mark.parametrize(("width", "height"), [(512, 512), (2048, 256), (256, 1024)])
 def test_copies_are_counted_inside_and_apart(count: int, width: int, height: int) -> None:
-    """As many as asked for, none beyond the edge, none upon another, and none far smaller than it need be."""
     places = scene_of(f"{count} apples" if count > 1 else "apple", width, height)[0]
     least = min(place.side for place in places)
     apart = [
@@ -118,7 +113,6 @@ def test_copies_are_counted_inside_and_apart(count: int, width: int, height: int
 
 
 def test_a_backdrop_is_plain_and_long_canvases_have_a_horizon() -> None:
-    """One colour for a square, two for a long side or a place; white things get a darker one."""
     plain = backdrop(READER.read("a cat"), 256, 256, np.random.default_rng(1), is_pale=False)
     long = backdrop(READER.read("a cat"), 512, 256, np.random.default_rng(1), is_pale=False)
     snow = backdrop(READER.read("a cat in the snow"), 256, 256, np.random.default_rng(1), is_pale=False)

@@ -103,7 +103,6 @@ def test_prompts_of_five_languages_are_understood(prompt: str, wanted: list[tupl
 
 
 def test_a_colour_word_colours_the_thing() -> None:
-    """A blue car is bluer than a red one, a red one redder; so in Chinese."""
     means = [
         pixels(made(prompt))[64:192, 64:192].reshape(-1, 3).mean(0)
         for prompt in ("a blue car", "a red car", "一辆蓝色的车", "一辆红色的车")
@@ -116,8 +115,6 @@ def test_a_colour_word_colours_the_thing() -> None:
 
 
 def test_what_is_not_known_or_too_long_is_said() -> None:
-    """The nearest thing is drawn with a warning; a prompt that is cut says so; a known thing warns of
-    nothing."""
     unknown = made("an epistemological quandary", num_inference_steps=2).metadata["warnings"]
     guessed = made("a feline", num_inference_steps=2).metadata["warnings"]
     long = made("a cat " * 500, num_inference_steps=2).metadata["warnings"]

@@ -65,7 +65,6 @@ def test_a_colour_is_taken_from_a_phrase_but_not_from_a_name(
     ],
 )
 def test_counts_are_read_with_classifiers_and_plurals(prompt: str, wanted: tuple[str, int, str]) -> None:
-    """In words and in figures; the phrase that is left is the name of one."""
     assert [wanted] == things(prompt)
 
 
@@ -151,7 +150,6 @@ def test_where_a_scene_takes_place(prompt: str, place: str, backdrop: str) -> No
 
 
 def test_what_is_too_much_is_cut_with_a_warning() -> None:
-    """A long prompt, too many things and too many of one: said each, and the rest is drawn."""
     long = READER.read("a cat " + "of a very long and very special sort " * 1000)
     many = READER.read(", ".join(["cat", "dog", "car", "tree"] * 3))
     crowd = READER.read("99 cats")
@@ -172,7 +170,6 @@ def test_what_is_too_much_is_cut_with_a_warning() -> None:
     ["!!!", "a", "的", "，，", "0 cats", "and and and", "左边", "红色的", "🐱", "in the", "x" * 20_000],
 )
 def test_any_prompt_asks_for_at_least_one_thing(prompt: str) -> None:
-    """Whatever somebody writes, there is a phrase and a count of one or more; nothing raises."""
     scene = READER.read(prompt)
 
     assert scene.things

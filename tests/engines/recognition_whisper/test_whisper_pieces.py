@@ -25,7 +25,6 @@ KNOWN = {"zh", "en", "ja", "es", "ar", "fr", "he", "jw"}
 
 @st.composite
 def speech(draw: st.DrawFn) -> list[tuple[float, float]]:
-    """Stretches of speech with pauses between, in order."""
     spans, at = [], 0.0
     for _ in range(draw(st.integers(0, 12))):
         at += draw(st.floats(0.3, 20))
@@ -36,7 +35,6 @@ def speech(draw: st.DrawFn) -> list[tuple[float, float]]:
 
 
 def said(text: str, pauses: dict[int, float] | None = None, speaker: str = "S01") -> list[Spoken]:
-    """Words of 0.4 s, with a pause before some."""
     found, at = [], 0.0
     for number, word in enumerate(text.split()):
         at += (pauses or {}).get(number, 0.0)
@@ -83,7 +81,6 @@ def test_voices_are_where_speech_or_singing_is_likely() -> None:
 
 @given(speech())
 def test_windows_hold_all_speech_once_and_are_short_enough(spans: list[tuple[float, float]]) -> None:
-    """What is packed into windows is what was spoken; no window is longer than the model hears."""
     levels = np.random.default_rng(len(spans)).uniform(-60, 0, FRAMES).astype(np.float32)
     found = timeline.windows(spans, levels, LENGTH_S)
     packed = [span for window in found for span in window.speech]
@@ -113,7 +110,6 @@ def test_a_long_pause_parts_two_windows() -> None:
 
 
 def test_speech_without_a_pause_is_cut_where_it_is_quiet() -> None:
-    """At the quietest moment between 18 and 27.6 seconds; nothing is lost, and nothing is heard twice."""
     levels = np.zeros(FRAMES, np.float32)
     levels[2200:2230] = levels[1000:1030] = -40
     first, second, *_ = timeline.windows([(0.0, 60.0)], levels, LENGTH_S)
@@ -123,7 +119,6 @@ def test_speech_without_a_pause_is_cut_where_it_is_quiet() -> None:
 
 
 def test_speech_without_words_is_found() -> None:
-    """At the head, in the middle and at the end of a stretch; short ones do not count."""
     window = Window(0, 20, ((0, 10), (12, 20)))
 
     assert [(0, 3), (5, 10)] == timeline.unheard(window, [(3, 5), (12, 19)], 2.5)
@@ -155,7 +150,6 @@ def test_a_word_stretched_over_a_sentence_that_was_left_out_stays_with_its_own()
 
 
 def test_a_segment_is_a_sentence_or_a_breath_of_one_person() -> None:
-    """Ended by a full stop, a pause or another speaker, not by the stop of an abbreviation."""
     other = [Spoken(Word(" Yes.", 100, 100.4), "S02"), Spoken(Word(" Who?", 100.5, 100.9), "S01")]
 
     assert ["He met Mr. Brown today.", "It was late."] == texts(said("He met Mr. Brown today. It was late."))
@@ -168,7 +162,6 @@ def test_a_segment_is_a_sentence_or_a_breath_of_one_person() -> None:
 
 
 def test_a_long_segment_is_cut_at_a_clause() -> None:
-    """No segment is longer than fifteen seconds, and no word is lost."""
     long = "and so it went on, day after day, " * 9
     found = texts(said(long))
 
@@ -178,7 +171,6 @@ def test_a_long_segment_is_cut_at_a_clause() -> None:
 
 
 def test_words_are_grouped_evenly_within_a_breath() -> None:
-    """Groups of at most about three seconds; none reaches over a pause, and none is a mere rest."""
     words = [one.word for one in said("w " * 8 + "v " * 3, {8: 0.5})]
     found = speakers.groups(words)
 
@@ -205,7 +197,6 @@ def never(token: int) -> bool:
 
 @given(st.lists(st.integers(0, 5), max_size=12), st.lists(st.integers(6, 9), min_size=1, max_size=4))
 def test_a_loop_is_left_once(before: list[int], loop: list[int]) -> None:
-    """What comes four times or more in a row comes once; a text without loops is untouched."""
     tokens = [*range(20, 20 + len(before)), *(loop * 7)]
     found = without_loops(tokens, never)
 
@@ -264,7 +255,6 @@ def test_a_memory_block_is_a_weighted_sum_of_neighbours(count: int) -> None:
 
 
 def test_progress_is_one_scale_and_never_falls() -> None:
-    """Each stage takes its share of the seconds, in order; a late report of an earlier stage is ignored."""
     reports: list[tuple[str, int, int, str]] = []
 
     class Reported:

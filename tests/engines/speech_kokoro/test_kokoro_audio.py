@@ -25,7 +25,6 @@ def test_a_wav_file_is_canonical() -> None:
 
 
 def test_peaks_that_would_clip_are_turned_down_and_nothing_else() -> None:
-    """Neither a sample nor what lies between two is over the limit; a little away all is as it was."""
     at = np.arange(24_000)
     quiet = 0.3 * np.sin(at * 2 * np.pi * 150 / 24_000)
     burst = 1.5 * np.sin(at * 2 * np.pi * 6_000 / 24_000 + np.pi / 4) * (abs(at - 12_000) < 60)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import zh_numbers, zh_pinyin
-from tenuto_kokoro.cutting import Ending, Unit, segments
+from tenuto_kokoro.cutting import Unit
 from tenuto_kokoro.en import English
 from tenuto_kokoro.zh import Chinese
 
@@ -30,7 +30,6 @@ def said(text: str, *, normalise: bool = True) -> str:
 
 @given(st.text("今天银行<>|XINGAa1259年月日.,:%￥-—，。！“”（） \n😀é界", max_size=40), st.booleans())
 def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
-    """Whatever is written, the units hold every character of it in order."""
     assert text == "".join(unit.text for unit in read(text, normalise=normalise))
 
 
@@ -41,7 +40,6 @@ def test_an_annotation_is_never_divided(parts: list[str]) -> None:
 
 
 def test_an_annotation_overrides_the_reading_of_its_character() -> None:
-    """The character is read as asked, and the rest of its word as before."""
     assert said("银行") == f"{zh_pinyin.sounds('yin2')}{zh_pinyin.sounds('hang2')}"
     assert said("银<行|XING2>") == f"{zh_pinyin.sounds('yin2')}{zh_pinyin.sounds('xing2')}"
     assert said("<女|NV3>") == zh_pinyin.sounds("nü3")
@@ -64,15 +62,6 @@ def test_every_syllable_of_the_table_can_be_asked_for() -> None:
     assert ["<字|zi4>"] == [text for text in asked if sounds[text] == said("字")]
 
 
-def test_an_annotated_character_is_never_divided_from_its_annotation_by_a_segment() -> None:
-    """However short the segments, each holds whole annotations (R97)."""
-    units = read("<行|XING2><长|ZHANG3>，" * 30)
-    found = segments(units, 20, 200, first=20, soonest=10)
-
-    assert 60 == sum(piece.text.count("|") for piece in found)
-    assert all(piece.text.count("<") == piece.text.count(">") for piece in found)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -88,7 +77,6 @@ def test_an_annotated_character_is_never_divided_from_its_annotation_by_a_segmen
     ],
 )
 def test_what_is_no_annotation_is_plain_text(text: str) -> None:
-    """An unknown syllable, a missing tone or another shape leaves the character its own reading."""
     assert zh_pinyin.sounds("xing2") not in said(text.replace("行", "银"))
 
 
@@ -133,25 +121,3 @@ def test_numbers_are_written_out(written: str, spoken: str) -> None:
 
 def test_without_normalisation_digits_are_read_one_by_one() -> None:
     assert said("二零二六") == said("2026", normalise=False)
-
-
-@pytest.mark.parametrize("word", ["USB", "GPT-4", "A4", "Python", "OpenAI"])
-def test_latin_words_are_spoken(word: str) -> None:
-    """Words and abbreviations between Chinese ones have sounds of their own."""
-    assert len(said(f"我用{word}。")) > len(said("我用。")) + 2
-
-
-def test_characters_that_cannot_be_spoken_are_named() -> None:
-    assert ["😀"] == [unit.skipped for unit in read("你好😀吗") if unit.skipped]
-
-
-def test_marks_end_clauses_and_sentences() -> None:
-    """A comma ends a clause; a full stop or a new line ends a sentence."""
-    endings = {unit.text: unit.ending for unit in read("你好，世界。再见\n明天")}
-
-    assert {
-        "你好，": Ending.CLAUSE,
-        "世界。": Ending.SENTENCE,
-        "再见\n": Ending.SENTENCE,
-        "明天": Ending.WORD,
-    } == endings

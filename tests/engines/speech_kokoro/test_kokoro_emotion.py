@@ -47,16 +47,6 @@ def test_no_shift_leaves_the_limits(vector: list[float], alpha: float, is_random
     assert found is None or sum(found.strengths or ()) <= 1.0001
 
 
-def test_alpha_scales_the_shift() -> None:
-    """Half the alpha is half of every measure (R78)."""
-    whole, half = (asked(emo_vector=only("angry"), emo_alpha=alpha) for alpha in (1.0, 0.5))
-
-    assert whole is not None
-    assert half is not None
-    assert np.allclose(SHIFTS[1], whole.shift)
-    assert np.allclose(whole.shift / 2, half.shift)
-
-
 def test_the_text_speaks_for_itself_unless_another_is_given() -> None:
     """`emo_text` goes before `text` (R80, R81)."""
     own = asked(use_emo_text=True, text="I am so happy!")
@@ -78,7 +68,6 @@ def test_the_words_of_a_text_tell_its_emotion(line: str) -> None:
 
 
 def test_a_denied_emotion_is_none() -> None:
-    """Not happy is not happy, but a denial does not reach across a comma."""
     assert not any(emotion_text.strengths("I am not happy with it.", EMOTIONS))
     assert not any(emotion_text.strengths("彼は怒っていない。", EMOTIONS))
     assert any(emotion_text.strengths("No, I am happy with it.", EMOTIONS))
@@ -120,13 +109,6 @@ def test_a_recordings_prosody_is_taken_over() -> None:
     assert lively.strengths is None
     assert [1, 1, 0, -1] == list(np.sign(lively.shift))
     assert [-1, -1, 0, 1] == list(np.sign(flat.shift))
-
-
-@pytest.mark.parametrize("content", [audio.wav(b""), audio.wav(audio.silence(2000))])
-def test_a_recording_without_a_voice_moves_nothing(content: bytes) -> None:
-    voice = {"voice_id": "v", "kind": "own", "profile": {}}
-
-    assert asked({"emotion_voice": content}, emotion_voice=voice) is None
 
 
 def test_a_style_is_moved_and_the_given_one_is_not() -> None:

@@ -81,7 +81,6 @@ def greeting() -> Result:
 
 @cache
 def streamed() -> tuple[RecordedRun, Result]:
-    """A run that had a segment for each sentence."""
     run = RecordedRun(**STREAMED)
     return run, engine().run(run)
 

@@ -25,7 +25,6 @@ def said(text: str, *, normalise: bool = True) -> str:
     st.text("今日はっーンゃ々〜USBa1259年月本５．.,:%￥-、。！「」（） \n😀界", max_size=30), st.booleans()
 )
 def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
-    """Whatever is written, the units hold every character of it in order."""
     assert text == "".join(unit.text for unit in japanese().read(text, normalise=normalise))
 
 

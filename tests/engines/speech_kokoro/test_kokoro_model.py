@@ -26,7 +26,6 @@ def engine(path: Path = MODEL, **options: Any) -> KokoroEngine:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The weights in a folder of the test's own."""
     (tmp_path / MODEL.name).symlink_to(MODEL)
     return tmp_path / MODEL.name
 

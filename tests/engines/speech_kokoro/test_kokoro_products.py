@@ -54,7 +54,6 @@ def convolutions() -> dict[str, tuple[str, npt.NDArray[np.int16]]]:
 
 
 def rewritten() -> set[str]:
-    """The results of convolutions that are products of matrices."""
     found: set[str] = set()
 
     def look(nodes: Any, constant: graph.Constants) -> graph.Rewritten:

@@ -81,11 +81,6 @@ def test_what_nobody_reads_is_named(lang: str) -> None:
     assert "" == said(OTHER_SCRIPTS.replace("-", ""), lang).replace(".", "").strip()
 
 
-def test_what_is_left_out_is_named_as_it_was_written() -> None:
-    """A radical counts as its character; where that has no reading, the warning names the radical."""
-    assert ["⻳"] == [unit.skipped for unit in read("日⻳", "ja") if unit.skipped]
-
-
 @pytest.mark.parametrize(
     ("written", "usual"),
     [
@@ -103,16 +98,6 @@ def test_letters_and_digits_of_unusual_form_are_read_as_usual_ones(written: str,
     """Ligatures, full width, mathematical alphabets, digits of any script, accents of any language."""
     assert said(usual, "en") == said(written, "en")
     assert written == "".join(unit.text for unit in read(written, "en"))
-
-
-@pytest.mark.parametrize("normalise", [True, False])
-@pytest.mark.parametrize(
-    ("lang", "minus"), [("zh", "负"), ("en", "minus"), ("ja", "マイナス"), ("es", "menos"), ("ar", "نَاقِص")]
-)
-def test_a_minus_is_said_with_and_without_normalisation(lang: str, minus: str, normalise: bool) -> None:
-    word = said(minus, lang)[:4].strip("ˈ")
-    for text in ("-5℃", "-$5", "−5"):
-        assert said(text, lang, normalise=normalise).replace("ˈ", "").startswith(word.replace("ˈ", "")[:3])
 
 
 @pytest.mark.parametrize("lang", LANGS)

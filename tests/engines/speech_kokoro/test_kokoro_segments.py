@@ -29,7 +29,6 @@ WORDS = st.lists(
 
 @given(UNITS, st.integers(20, 200))
 def test_segments_hold_the_whole_text_in_order(units: list[Unit], limit: int) -> None:
-    """The texts of all segments make up the text, unless nothing in it makes a sound."""
     found = segments(units, limit, CAP, first=FIRST, soonest=SOONEST)
 
     assert not found or "".join(unit.text for unit in units) == "".join(segment.text for segment in found)
@@ -37,7 +36,6 @@ def test_segments_hold_the_whole_text_in_order(units: list[Unit], limit: int) ->
 
 @given(UNITS, st.integers(20, 200))
 def test_no_segment_is_longer_than_the_limit_unless_it_is_one_word(units: list[Unit], limit: int) -> None:
-    """A segment over the limit holds a single voiced unit, with the silent ones around it."""
     numbered = [Unit(f"{index};", unit.phonemes, unit.ending) for index, unit in enumerate(units)]
     for segment in segments(numbered, limit, CAP, first=FIRST, soonest=SOONEST):
         members = [units[int(index)] for index in segment.text.split(";")[:-1]]
@@ -46,7 +44,6 @@ def test_no_segment_is_longer_than_the_limit_unless_it_is_one_word(units: list[U
 
 
 def test_a_sentence_end_is_preferred_to_a_clause_and_a_clause_to_a_word() -> None:
-    """Of all places within reach the cut falls where most ends, and there as late as possible."""
     units = [
         Unit("One. ", "aaaa. ", Ending.SENTENCE),
         Unit("two, ", "bbbb, ", Ending.CLAUSE),
@@ -61,17 +58,7 @@ def test_a_sentence_end_is_preferred_to_a_clause_and_a_clause_to_a_word() -> Non
     ]
 
 
-def test_a_text_within_the_limit_is_one_segment() -> None:
-    """Short sentences are spoken together, so that the voice does not start anew for each."""
-    units = [Unit("Hi. ", "hI. ", Ending.SENTENCE), Unit("Ho.", "hO.", Ending.SENTENCE)]
-
-    assert ["hI. hO."] == [
-        segment.phonemes for segment in segments(units, 20, CAP, first=FIRST, soonest=SOONEST)
-    ]
-
-
 def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> None:
-    """Only a single word may exceed the caller's limit, and never what fits the memory."""
     units = [Unit("a ", "a "), Unit("x" * 300, "x" * 300), Unit(" b", " b")]
     found = segments(units, 20, CAP, first=FIRST, soonest=SOONEST)
 
@@ -80,7 +67,6 @@ def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> No
 
 
 def test_a_long_reading_is_cut_between_its_words() -> None:
-    """A number of many digits is one unit; it is cut where a digit ends."""
     found = segments([Unit("7" * 90, "sˈɛvən " * 90)], 20, CAP, first=FIRST, soonest=SOONEST)
 
     assert {"sˈɛvən"} == {word for segment in found for word in segment.phonemes.split()}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto_kokoro import ar_numbers, ar_sounds, en_numbers, en_spelling, es, es_numbers
+from tenuto_kokoro import ar_numbers, ar_sounds, en_numbers, es, es_numbers
 from tenuto_kokoro.cutting import Ending
 from tenuto_kokoro.en import English
 from tenuto_kokoro.es import Spanish
@@ -25,7 +25,6 @@ def said(text: str, *, normalise: bool = True) -> str:
 
 @given(st.text(ALPHABET, max_size=60), st.booleans())
 def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
-    """Whatever is written, the units hold every character of it in order."""
     assert text == "".join(unit.text for unit in english().read(text, normalise=normalise))
     assert text == "".join(unit.text for unit in Spanish().read(text, normalise=normalise))
 
@@ -91,10 +90,6 @@ def test_english_words_depend_on_their_neighbours_and_abbreviations_are_spelled(
 def test_english_numbers_are_written_out(written: str, spoken: str) -> None:
     """Dates, times, money, shares and measures are said as a speaker would."""
     assert spoken == en_numbers.PATTERN.sub(en_numbers.expanded, written)
-
-
-def test_spelling_stresses_one_vowel() -> None:
-    assert 1 == en_spelling.spelled("frabjous").count("ˈ")
 
 
 @pytest.mark.parametrize(
@@ -164,11 +159,6 @@ def test_vowelled_arabic_is_said_in_pause(word: str, sounds: str) -> None:
     assert sounds == ar_sounds.sounds(word)
 
 
-def test_written_arabic_vowels_are_kept() -> None:
-    """Marks of the caller's win over restored ones, letter by letter."""
-    assert "كُتِبَ" == ar_sounds.merged("كُتب", "كَتِبَ")
-
-
 @pytest.mark.parametrize(
     ("written", "restored", "merged"),
     [
@@ -205,7 +195,6 @@ def test_a_short_vowel_is_not_stressed_and_hamza_is_silent(word: str, symbols: s
     [(3, "ثَلَاثَة"), (21, "وَاحِد وَعِشْرِين"), (100, "مِئَة"), (2026, "أَلْفَيْن وَسِتَّة وَعِشْرِين"), (5000, "خَمْسَة آلَاف")],
 )
 def test_arabic_numbers_are_written_out(number: int, words: str) -> None:
-    """Ones before tens, and the plural of thousands from three to ten."""
     assert words == ar_numbers.cardinal(number)
 
 
@@ -230,7 +219,6 @@ def test_a_short_answer_is_no_abbreviation() -> None:
 
 
 def test_marks_end_clauses_and_sentences() -> None:
-    """A comma ends a clause; a full stop or a new line ends a sentence."""
     units = english().read("Well, yes. No\nend", normalise=True)
 
     assert [Ending.CLAUSE, Ending.SENTENCE, Ending.SENTENCE, Ending.WORD] == [unit.ending for unit in units]

@@ -222,15 +222,6 @@ def test_a_call_that_is_given_up_while_it_connects_is_never_sent(
     assert (True, False, []) == (asked_for.is_set(), thread.is_alive(), upstream.asked)
 
 
-def test_a_run_that_is_cancelled_leaves_the_server_at_once(upstream: MediaUpstream) -> None:
-    """In the middle of a call the connection is closed, so the server may stop its work."""
-    upstream.faults.append("hang=600")
-    with pytest.raises(Cancelled):
-        engine("openai-speech", upstream.url).run(Asked(speech(), cancel_after_s=0.3))
-
-    assert upstream.gone.wait(HANG_S)
-
-
 def test_the_key_is_sent_and_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes in a variable, which is taken out of the process; a wrong one is said to be one (P16)."""
     server = MediaUpstream(key=KEY)

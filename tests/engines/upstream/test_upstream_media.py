@@ -75,14 +75,6 @@ def test_pieces_of_different_rates_are_no_sound(upstream: MediaUpstream) -> None
         )
 
 
-def test_a_text_without_words_is_not_sent(upstream: MediaUpstream) -> None:
-    """The job fails with nothing_to_speak and the server is not asked."""
-    with pytest.raises(EngineError) as caught:
-        engine("openai-speech", upstream.url).run(Asked(speech("… — !")))
-
-    assert ("nothing_to_speak", []) == (caught.value.code, upstream.asked)
-
-
 def test_every_voice_of_the_contract_speaks_where_a_server_can_imitate(
     omni: MediaUpstream, tmp_path: Path
 ) -> None:
@@ -145,7 +137,6 @@ def test_a_size_that_a_server_does_not_know_is_cut_from_the_nearest(
 
 @pytest.mark.parametrize("fault", ["jpeg", "small"])
 def test_a_picture_of_another_form_or_size_becomes_the_one_asked_for(omni: MediaUpstream, fault: str) -> None:
-    """A JPEG becomes a PNG; a smaller picture is enlarged, and that is told."""
     omni.faults.append(fault)
     result = engine("vllm-omni-image", omni.url).run(Asked(image(width=512, height=264)))
     png = read_png(result.content)
@@ -165,7 +156,6 @@ def test_an_answer_without_a_picture_is_refused(upstream: MediaUpstream, fault: 
 
 
 def test_a_part_becomes_a_transcript(upstream: MediaUpstream) -> None:
-    """The samples arrive as they were; times come back from the part's start, in seconds."""
     value = _transcript(_recognised(upstream, "zh-CN"))
     sent = upstream.asked[0].body
     samples, rate = soundfile.read(io.BytesIO(sent["file"]), dtype="int16")
@@ -179,7 +169,6 @@ def test_a_part_becomes_a_transcript(upstream: MediaUpstream) -> None:
 
 
 def test_what_a_server_cannot_do_is_told(upstream: MediaUpstream) -> None:
-    """No times: one segment; a language that it would refuse: it detects by itself."""
     upstream.faults.append("no_times")
     value = _transcript(_recognised(upstream, "klingon"))
 
@@ -215,13 +204,6 @@ def test_an_answer_that_is_no_transcript_is_refused(upstream: MediaUpstream, fau
         _recognised(upstream, "en")
 
     assert ("engine_failed", False) == (caught.value.code, caught.value.transient)
-
-
-def test_a_server_may_write_the_first_transcript(upstream: MediaUpstream) -> None:
-    """In the role of segment_text every segment has a type and a speaker, none here."""
-    value = _transcript(_recognised(upstream, None, 'role = "segment_text"'))
-
-    assert {("speech", None)} == {(segment["type"], segment["speaker"]) for segment in value["segments"]}
 
 
 def _recognised(upstream: MediaUpstream, language: str | None, table: str = "") -> Result:

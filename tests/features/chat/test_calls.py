@@ -49,7 +49,6 @@ def calls_of(world: World, database: Any) -> Calls:
 
 
 def begun(world: World, caller: Caller) -> str:
-    """An open call of the caller's, as a process left it that died."""
     call_id = world.ids.new("call")
     row = CallRow(call_id, caller.account_id, caller.key_id, MODEL, "open", 2_000_000, 8_000_000, HOLD_MICROS)
     world.write(lambda tx: billing.begin(tx, world.ids, row, now_ms=world.now_ms))
@@ -225,28 +224,6 @@ def test_an_answer_does_not_wait_for_a_database_that_is_away(
     assert (9_500, 0) == world.balance(caller.account_id)
     [row] = world.read(lambda tx: usage.chat_usage(tx, caller.account_id))
     assert (1, 50, 50, 500) == (row.calls, row.prompt_tokens, row.completion_tokens, row.charged_micros)
-
-
-@pytest.mark.parametrize(
-    ("table", "fault"),
-    [
-        ({"upstream": "http://there/v1", "longest_answer": 5}, "longest_answer: means nothing"),
-        (
-            {"upstream": "http://there/v1", "serves": "embeddings", "input_price": "1", "output_price": "1"},
-            "output_price: means nothing for a model that gives vectors",
-        ),
-        ({"upstream": "http://there/v1", "input_price": 2}, "input_price"),
-        ({"upstream": "http://there/v1", "price": "2"}, "price: means nothing"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_named(table: dict[str, Any], fault: str) -> None:
-    """A price that would charge nobody is a mistake that is reported at the start."""
-    from tenuto.config.model_settings import read_models
-
-    faults: list[str] = []
-    read_models({MODEL: table}, faults)
-
-    assert any(fault in one for one in faults), faults
 
 
 def test_a_service_without_prices_has_none_of_tokens() -> None:

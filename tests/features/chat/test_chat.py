@@ -40,7 +40,6 @@ def body(**fields: Any) -> dict[str, Any]:
 
 
 def faults(value: Any) -> list[tuple[str, str]]:
-    """What is wrong with a body: field and code, sorted."""
     request, found = chat.check(value)
     assert request is None
     assert all(fault.message for fault in found)
@@ -141,16 +140,7 @@ def test_null_counts_as_left_out_in_every_object_of_a_chat() -> None:
     assert read(sent) == read(given)
 
 
-def test_a_content_is_a_text_or_text_parts() -> None:
-    """Parts stay apart as they were sent; as one text each stands on a line of its own."""
-    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": ""}]
-    message = read(body(messages=[{"role": "user", "content": parts}])).messages[0]
-
-    assert (("one", ""), "one\n") == (message.content, message.text)
-
-
 def test_pictures_calls_and_their_results_are_kept() -> None:
-    """Parts stay in their order; a content that is null beside calls stays null."""
     result = {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}
     asked = {"role": "user", "name": "Ann", "content": [{"type": "text", "text": "what?"}, IMAGE]}
     calling = {"role": "assistant", "content": None, "tool_calls": [CALL], "refusal": None}
@@ -165,7 +155,6 @@ def test_pictures_calls_and_their_results_are_kept() -> None:
 
 
 def test_what_a_model_does_not_take_is_named() -> None:
-    """A model of text alone: each field beyond is refused; values that ask for nothing are taken."""
     content = [{"type": "text", "text": "x"}, IMAGE]
     messages = [
         {"role": "user", "name": "Ann", "content": content},
@@ -397,7 +386,6 @@ def test_a_part_of_a_schema_has_no_address(name: str) -> None:
 
 
 def test_all_faults_are_named_at_once() -> None:
-    """One answer tells everything; a body that is no object is a fault itself."""
     assert [
         ("messages", "required"),
         ("model", "required"),
@@ -413,7 +401,6 @@ def test_a_hostile_body_makes_no_long_answer() -> None:
 
 
 def test_the_fields_are_documented() -> None:
-    """docs/chat.md has a row for each field that is taken."""
     page = (Path(__file__).parents[3] / "docs" / "chat.md").read_text("utf-8")
     cells = re.findall(r"^\| (`.*?) \|", page.partition("## Fields")[2].partition("\n## ")[0], re.MULTILINE)
     named = {name for cell in cells for name in re.findall(r"`(\w+)", cell)}

@@ -63,7 +63,6 @@ def chat_of(folder: Path, **parts: str) -> EmbeddedChat:
     ],
 )
 def test_an_invalid_answer_makes_the_model_unavailable(tmp_path: Path, part: str, value: str) -> None:
-    """Text that is not UTF-8, counts that the database could not add up, an end for an unknown reason."""
     with pytest.raises(ModelUnavailable):
         asyncio.run(answer(chat_of(tmp_path, **{part: value})))
 

@@ -336,7 +336,6 @@ def test_a_whole_answer_that_its_caller_makes_too_long_costs_what_came(
     ],
 )
 def test_a_whole_answer_is_the_same_in_pieces(bench: Bench, text: str, fields: dict[str, Any]) -> None:
-    """What a caller gets does not show how the upstream was asked."""
     made = []
     bench.server.seen.gate.set()
 
@@ -353,19 +352,6 @@ def test_a_whole_answer_is_the_same_in_pieces(bench: Bench, text: str, fields: d
     assert [False, True] == asked
     assert costs[0] == costs[1]
     assert choices[0] == choices[1]
-
-
-def test_what_is_told_of_tokens_is_one_list(bench: Bench) -> None:
-    """Of a whole answer, which a priced model is asked for in pieces: it may be very long."""
-    told: list[Any] = []
-
-    async def scenario(chats: Chats, request: ChatRequest) -> None:
-        told.append((await chats.complete(bench.caller, request, None)).choices[0].logprobs)
-
-    bench.run("Hold.", scenario, logprobs=True, top_logprobs=1)
-    tokens = [one["token"] for one in told[0]["content"]]
-
-    assert (["Hi", "Hi"], None) == (tokens, told[0]["refusal"])
 
 
 def test_dense_text_is_not_estimated_as_prose() -> None:

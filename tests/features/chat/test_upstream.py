@@ -43,18 +43,19 @@ def test_settings_name_a_model_of_another_server(tmp_path: Path) -> None:
 
 
 def test_wrong_settings_are_named_all_at_once(tmp_path: Path) -> None:
-    """Addresses with a user or a query, two keys, no connection, a price, what only an engine has."""
     with pytest.raises(SettingsInvalid) as caught:
         load(
             tmp_path,
             '[models."a/b"]\nupstream = "https://me:secret@host/v1"\nupstream_key_variable = "K"\n'
             'upstream_key_file = "/k"\nconnections = 0\nprice = "1"\nwarm = true\ntakes = ["tool"]\n'
-            '[models."c/d"]\nupstream_model = "x"\n',
+            '[models."c/d"]\nupstream_model = "x"\n[models."e/f"]\nupstream = "http://h/v1"\n'
+            'serves = "embeddings"\nlongest_answer = 5\ninput_price = "1"\noutput_price = "1"\n',
         )
 
     names = ("upstream", "upstream_key_file", "connections", "price", "warm", "takes")
     assert all(f'models."a/b".{name}: ' in caught.value.message for name in names)
     assert 'models."c/d".upstream: ' in caught.value.message
+    assert 'models."e/f".output_price: means nothing' in caught.value.message
     assert "secret" not in caught.value.message
 
 

@@ -44,7 +44,6 @@ def test_a_confined_process_is_refused(what: str) -> None:
 
 
 def test_a_confined_process_reads_writes_and_starts_threads() -> None:
-    """What is open stays open."""
     line = "t = threading.Thread(target=lambda: os.write(1, b'from a thread ')); t.start(); t.join()"
 
     assert "from a thread done" == _tried(line, "confine()")

@@ -1,7 +1,6 @@
 """Sound files of callers as FLAC: what is read keeps its length, what is not says why, nothing costs much."""
 
 import io
-import random
 import struct
 import tempfile
 from pathlib import Path
@@ -49,7 +48,6 @@ def wav(
     ("rate", "channels"), [(8_000, 1), (16_000, 2), (22_050, 8), (48_000, 1), (192_000, 8)]
 )
 def test_every_rate_and_number_of_channels_keeps_its_length_and_loudness(rate: int, channels: int) -> None:
-    """Mixed to mono, at 16 kHz."""
     samples, frames = converted(tone(1, channels, rate=rate))
 
     assert 16_000 == pytest.approx(frames, abs=2)
@@ -66,7 +64,6 @@ def test_a_wav_that_lies_about_its_length_is_what_it_holds(promised: int) -> Non
 
 
 def test_a_streamed_wav_without_a_length_is_read_to_its_end() -> None:
-    """Recorders that cannot go back leave 0 in the header, of the file or of the samples or of both."""
     content = wav(bytes(RATE * 2), promised=0)
     extensible = tone(1, 8, subtype="PCM_24", form="WAVEX")
     at = extensible.index(b"data") + 4
@@ -96,22 +93,6 @@ def test_floats_beyond_full_scale_and_numbers_that_are_none_are_clipped() -> Non
     assert [32767, -32768, 32767, -32768, 0, 16384] == samples[:6].tolist()
 
 
-@pytest.mark.parametrize("form", ["WAV", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"])
-def test_damaged_files_are_refused_or_read_as_far_as_they_go(form: str) -> None:
-    """Random bytes in them, and ends that are missing: an answer, never a crash of ours."""
-    whole = tone(2, form=form)
-    numbers = random.Random(form)
-    for _ in range(4):
-        damaged = bytearray(whole[: numbers.randrange(len(whole) // 2, len(whole))])
-        for _ in range(20):
-            damaged[numbers.randrange(16, len(damaged))] = numbers.randrange(256)
-        try:
-            samples, _ = converted(bytes(damaged))
-        except (NotReadable, DecoderEnded):
-            continue
-        assert len(samples) <= 16_000 * 60
-
-
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -127,7 +108,6 @@ def test_damaged_files_are_refused_or_read_as_far_as_they_go(form: str) -> None:
     ],
 )
 def test_what_is_not_read_says_why(content: bytes, why: str) -> None:
-    """In words for whoever sent it."""
     with pytest.raises(NotReadable, match=why):
         converted(content)
 

@@ -16,7 +16,6 @@ RATES = st.sampled_from([8_000, 11_025, 16_000, 22_050, 24_000, 44_100, 48_000, 
 @given(st.binary(max_size=200), RATES, st.integers(1, 2))
 @example(b"", 8_000, 1)
 def test_round_trip(noise: bytes, rate: int, channels: int) -> None:
-    """A written file is read back the same by us and by the standard library, whose writing we read too."""
     samples = noise[: len(noise) // (2 * channels) * 2 * channels]
     written = pcm16_wav(samples, rate, channels)
     theirs = io.BytesIO()
@@ -46,7 +45,6 @@ def test_round_trip(noise: bytes, rate: int, channels: int) -> None:
     ],
 )
 def test_duration(frames: int, rate: int, expected_ms: int) -> None:
-    """The duration is that of the frames that are there, rounded to a millisecond."""
     read = read_pcm16_wav(pcm16_wav(bytes(2 * 2 * frames), rate, 2))
 
     assert expected_ms == read.duration_ms
@@ -64,7 +62,6 @@ def test_duration(frames: int, rate: int, expected_ms: int) -> None:
     ],
 )
 def test_accepted(content: bytes) -> None:
-    """PCM and EXTENSIBLE of PCM are read, whatever other chunks stand around."""
     read = read_pcm16_wav(content)
 
     assert (16_000, 1, SOUND) == (read.sample_rate, read.channels, bytes(read.frames))
@@ -135,47 +132,16 @@ def test_accepted(content: bytes) -> None:
     ],
 )
 def test_liars(content: bytes, reason: str) -> None:
-    """A file whose sizes, formats or chunks do not agree with its bytes is refused with the reason."""
     with pytest.raises(WavInvalid) as refused:
         read_pcm16_wav(content)
 
     assert reason == str(refused.value)
 
 
-@given(st.binary(max_size=100))
-@example(bytes(12))
-def test_any_bytes(content: bytes) -> None:
-    """No bytes make the reader fail in another way."""
-    for candidate in (content, riff(content), riff(fmt(), content), riff(fmt(), DATA, content)):
-        try:
-            read = read_pcm16_wav(candidate)
-        except WavInvalid:
-            continue
-        assert len(read.frames) == read.frame_count * read.channels * 2
-
-
 @given(st.integers(0, 43), st.integers(1, 255))
 def test_any_changed_header_byte(position: int, change: int) -> None:
-    """Every byte of the header counts: a change of any one is refused."""
     content = bytearray(pcm16_wav(SOUND, 16_000, 1))
     content[position] ^= change
 
     with pytest.raises(WavInvalid):
         read_pcm16_wav(bytes(content))
-
-
-def test_chunk_floods_are_cut_off() -> None:
-    """Millions of empty chunks are not walked through."""
-    flood = riff(fmt(), chunk(b"junk", b"") * 1_000_000, DATA)
-
-    with pytest.raises(WavInvalid, match="more than 64 chunks"):
-        read_pcm16_wav(flood)
-
-
-@pytest.mark.parametrize(
-    ("size", "rate", "channels"), [(3, 8_000, 1), (2, 8_000, 2), (4, 7_999, 1), (4, 8_000, 3)]
-)
-def test_nothing_unreadable_is_written(size: int, rate: int, channels: int) -> None:
-    """A file that the reader would refuse is a bug where it is written."""
-    with pytest.raises(AssertionError):
-        pcm16_wav(bytes(size), rate, channels)

@@ -42,13 +42,3 @@ def test_a_decision_removes_what_the_database_kept_of_a_result(world: World, dec
         assert why == world.job(claim.job_id)["error_message"]
     assert made == found
     assert [] == world.read(lambda tx: tx.all("select job_id from kept_result"))
-
-
-def decide(world: World, how: str, job_id: str, *, by: Decision = BY) -> None:
-    result = world.result()
-    if how == "complete":
-        world.write(lambda tx: recover.complete(tx, world.ids, job_id, result, by=by, now_ms=world.now_ms))
-    elif how == "requeue":
-        world.write(lambda tx: recover.requeue(tx, world.ids, job_id, by=by, now_ms=world.now_ms))
-    else:
-        world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=by, now_ms=world.now_ms))

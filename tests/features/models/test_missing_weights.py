@@ -25,13 +25,11 @@ def test_a_composed_model_lacks_what_its_engines_lack(rig: Rig) -> None:
 
 
 def reasons(settings: Settings) -> dict[str, str | None]:
-    """What a worker with these settings says of each model."""
     offered = {name: model for name, model in models(settings).items() if model.interface == "jobs"}
     return {ability.model: ability.reason for ability in abilities_of(settings, offered, list(offered))}
 
 
 def test_a_worker_says_what_it_can_run_and_why_not(tmp_path: Path) -> None:
-    """Without weights, without its interpreter, without memory: each reason names what would be right."""
     bare = Settings(folder=tmp_path, cache=tmp_path / "empty")
     wrong = Settings(
         folder=tmp_path, engines="fake", models={SPEECH: ModelSettings(interpreter="/no/such/python")}

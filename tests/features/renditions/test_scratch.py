@@ -13,7 +13,6 @@ LARGE = bytes(IN_MEMORY_BYTES + 1)
 
 
 def files_below(folder: Path) -> list[str]:
-    """What this process has open there."""
     links = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
     return [target for target in links if target.startswith(str(folder))]
 
@@ -53,19 +52,6 @@ def test_an_account_and_a_process_have_so_much(tmp_path: Path) -> None:
             opened.__exit__(None, None, None)
 
         assert ("scratch", "process_scratch") == (account.value.limit, process.value.limit)
-
-
-def test_a_file_grows_in_steps(tmp_path: Path) -> None:
-    """Beyond the second one it takes a third; a rewritten start takes none."""
-    files = Scratch(tmp_path, 2 * STEP_BYTES)
-    with files.file("one") as file:
-        for _ in range(32):
-            file.write(bytes(STEP_BYTES // 16))
-        file.seek(0)
-        file.write(b"header")
-        file.seek(0, 2)
-        with pytest.raises(RateLimited):
-            file.write(b"x")
 
 
 def test_some_of_the_disk_stays_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,13 +112,6 @@ def test_text(text: Any, expected: list[tuple[str, str]]) -> None:
     assert expected == faults(text=text)
 
 
-def test_text_is_required() -> None:
-    """Without a text there is nothing to speak (R68)."""
-    _, found = speech.check({"lang": "en"})
-
-    assert [("parameters.text", "required")] == [(fault.param, fault.code) for fault in found]
-
-
 @pytest.mark.parametrize("blank", [" ", "\u3000\n", " " * 2048])
 def test_an_emo_text_of_white_space_is_none(blank: str) -> None:
     """It is refused as an empty one is: no emotion could be taken from it (R81)."""
@@ -149,14 +142,6 @@ def test_text_is_kept_as_it_is(text: str) -> None:
         assert {"white_space"} == {fault.code for fault in found}
     else:
         assert text == parsed.text
-
-
-@pytest.mark.parametrize(
-    ("size", "expected"), [(1, []), (2047, []), (2048, []), (2049, [("emo_text", "too_long")])]
-)
-def test_emo_text_size(size: int, expected: list[tuple[str, str]]) -> None:
-    """`emo_text` has 1–2,048 bytes of UTF-8 (R81)."""
-    assert expected == faults(use_emo_text=True, emo_text="é" * (size // 2) + "x" * (size % 2))
 
 
 @pytest.mark.parametrize("name", ["voice_id", "emotion_voice_id"])
@@ -386,12 +371,6 @@ def test_shared_voice_defaults() -> None:
         "max_text_tokens_per_segment": 80,
         "use_random": True,
     } == given
-
-
-def test_wrong_voice_defaults_are_a_bug() -> None:
-    """A voice whose defaults break a rule is found at once, not in the engine."""
-    with pytest.raises(AssertionError):
-        speech.resolved(speech.parse({"text": "x"}), {"duration_factor": 3})
 
 
 @pytest.mark.parametrize(("ids", "expected"), [(None, 0), ((), 1), (("artifact_x",), 1)])

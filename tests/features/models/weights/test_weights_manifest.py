@@ -60,7 +60,6 @@ def test_a_weight_of_two_engines_is_the_same_in_both() -> None:
 
 
 def test_a_folder_is_named_by_the_hash_of_its_listing(tmp_path: Path) -> None:
-    """The hash of what `sha256sum` prints for the sorted files: the same on every machine."""
     listing = subprocess.run(["sha256sum"], input=f"{HASH}  a/b.bin\n".encode(), capture_output=True).stdout
 
     weight = _load(tmp_path, GOOD).weights["model"]
@@ -76,7 +75,6 @@ def test_weights_for_a_model_come_once_each_in_order() -> None:
 
 
 def test_an_unknown_weight_is_named() -> None:
-    """A model that asks for a weight nobody knows is an operator's error with both names in it."""
     with pytest.raises(OperatorError, match=r"no weight named nothing; it has .*kokoro-v1"):
         shipped().weights_for(["nothing"])
 

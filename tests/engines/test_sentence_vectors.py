@@ -1,14 +1,14 @@
 """The embedded embedding model: its vectors against another runtime on the same weights, and its bounds."""
 
 import json
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from engines.runs import RecordedRun
 from tenuto.features.models.cache import default_cache
-from tenuto_engine import Cancelled, InputError
+from tenuto_engine import InputError
 from tenuto_pictograms.sentences import MOST_TOKENS, SentenceVectors
 
 pytestmark = pytest.mark.real_engine
@@ -47,26 +47,8 @@ COSINES = [
 """Of each two of them, by the same program."""
 
 
-class Asked:
-    """A run of these texts, which may be cancelled before its first batch."""
-
-    run_id = "test"
-
-    def __init__(self, texts: list[str], *, is_cancelled: bool = False) -> None:
-        self.parameters: dict[str, Any] = {}
-        self.inputs = {"inputs": json.dumps(texts).encode()}
-        self.steps: list[int] = []
-        self._is_cancelled = is_cancelled
-
-    def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-        raise AssertionError("vectors have no segments")
-
-    def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
-        self.steps.append(completed)
-
-    def check_cancelled(self) -> None:
-        if self._is_cancelled:
-            raise Cancelled
+def asked(texts: list[str]) -> RecordedRun:
+    return RecordedRun({}, {"inputs": json.dumps(texts).encode()})
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +57,7 @@ def model() -> SentenceVectors:
 
 
 def vectors(model: SentenceVectors, texts: list[str]) -> npt.NDArray[np.float32]:
-    return np.frombuffer(model.run(Asked(texts)).content, "<f4").reshape(len(texts), 384)
+    return np.frombuffer(model.run(asked(texts)).content, "<f4").reshape(len(texts), 384)
 
 
 def test_the_vectors_are_those_of_another_runtime(model: SentenceVectors) -> None:
@@ -111,6 +93,6 @@ def test_what_is_too_long_is_refused_and_never_cut(
     model: SentenceVectors, texts: list[str], fault: str
 ) -> None:
     with pytest.raises(InputError, match=fault) as refused:
-        model.run(Asked(texts))
+        model.run(asked(texts))
 
     assert "context_exceeded" == refused.value.code

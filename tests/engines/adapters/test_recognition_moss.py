@@ -82,10 +82,3 @@ def test_a_text_without_times_is_a_failure(adapt: Adapt) -> None:
         model.heard(SOUND)
 
     assert [] == model.heard(SOUND)["segments"]
-
-
-def test_a_part_that_is_heard_again_is_heard_otherwise(adapt: Adapt) -> None:
-    model = adapt(NAME, [SPOKEN], question="en")
-    model.heard(SOUND, again=True)
-
-    assert [(True, 0.8)] == [(call["do_sample"], call["temperature"]) for call in model.calls("generate")]

@@ -91,12 +91,6 @@ class Mute(Toy):
         return super().run(_Muted(run))  # type: ignore[arg-type]
 
 
-class Backwards(Toy):
-    def run(self, run: Run) -> Result:
-        run.progress("speaking", 9, 9, "words")
-        return super().run(run)
-
-
 class DropsASegment(Toy):
     def show(self, run: Run, samples: bytes, number: int) -> None:
         if number != 1:
@@ -106,12 +100,6 @@ class DropsASegment(Toy):
 class ShowsUnasked(Toy):
     def show(self, run: Run, samples: bytes, number: int) -> None:
         run.segment(pcm16_wav(samples, RATE), {})
-
-
-class OtherRate(Toy):
-    def show(self, run: Run, samples: bytes, number: int) -> None:
-        if run.parameters["stream"]:
-            run.segment(pcm16_wav(samples, 2 * RATE), {})
 
 
 class WorksOnce(Toy):
@@ -148,12 +136,6 @@ class Brittle(Toy):
 class ReadsMore(Toy):
     def tone(self, word: str, parameters: dict[str, Any]) -> bytes:
         return super().tone(word * parameters["top_k"], parameters)
-
-
-class SpeaksNothing(Toy):
-    def run(self, run: Run) -> Result:
-        run.parameters["text"] = run.parameters.get("text", "").replace("…", "a tone")
-        return super().run(run)
 
 
 class TellsItsPath(Toy):

@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from tenuto.features.image.png import read_png
-from tenuto_pictograms.canvas import Place, paste, png
-from tenuto_pictograms.layout import backdrop, placed
+from tenuto_pictograms.canvas import Place, png
+from tenuto_pictograms.layout import placed
 from tenuto_pictograms.palette import SRGB, recoloured, to_oklab
 from tenuto_pictograms.prompt import Reader
 
@@ -41,18 +41,6 @@ def test_a_canvas_becomes_a_png_of_its_pixels(width: int, height: int) -> None:
 
     assert (width, height) == (read.width, read.height)
     assert np.array_equal(seen, (canvas * 255 + 0.5).astype(np.uint8))
-
-
-def test_a_picture_is_laid_where_it_belongs_at_any_size() -> None:
-    for side in (20.0, 100.0, 300.0):
-        canvas = np.ones((400, 600, 3), np.float32)
-        paste(canvas, [disc(64, (1, 0, 0)), disc(256, (1, 0, 0))], Place(420, 150, side, 17))
-        down, across = np.where(canvas[..., 1] < 0.5)
-
-        assert 420 == pytest.approx(across.mean() + 0.5, abs=1)
-        assert 150 == pytest.approx(down.mean() + 0.5, abs=1)
-        assert np.pi * (0.45 * side) ** 2 == pytest.approx(len(down), rel=0.1)
-        assert np.allclose((1, 0, 0), canvas[150, 420], atol=1e-3)
 
 
 @pytest.mark.parametrize("colour", sorted(SRGB))
@@ -110,17 +98,3 @@ def test_copies_are_counted_inside_and_apart(count: int, width: int, height: int
     assert all(place.side / 2 <= place.down <= height - place.side / 2 for place in places)
     assert all(gap >= 0 for gap in apart)
     assert least >= 0.4 * np.sqrt(width * height / count) or max(width, height) >= 4 * min(width, height)
-
-
-def test_a_backdrop_is_plain_and_long_canvases_have_a_horizon() -> None:
-    plain = backdrop(READER.read("a cat"), 256, 256, np.random.default_rng(1), is_pale=False)
-    long = backdrop(READER.read("a cat"), 512, 256, np.random.default_rng(1), is_pale=False)
-    snow = backdrop(READER.read("a cat in the snow"), 256, 256, np.random.default_rng(1), is_pale=False)
-    pale = backdrop(READER.read("a cat"), 256, 256, np.random.default_rng(1), is_pale=True)
-    red = backdrop(READER.read("a cat on a red background"), 512, 256, np.random.default_rng(1), is_pale=True)
-
-    assert 1 == len(np.unique(plain.reshape(-1, 3), axis=0))
-    assert not np.allclose(long[0, 0], long[-1, 0])
-    assert not np.allclose(snow[0, 0], snow[-1, 0])
-    assert pale.mean() < plain.mean() - 0.05
-    assert np.allclose(np.array(SRGB["red"]) / 255, red.reshape(-1, 3), atol=1e-3)

@@ -1,7 +1,6 @@
 """The pieces of both recognition engines that need no weights: windows, segments, clusters, loops."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from tenuto_engine_kit.languages import understood
 from tenuto_whisper import placing, segments, speakers, timeline
 from tenuto_whisper.chinese import simplified
 from tenuto_whisper.given_language import tail_of
-from tenuto_whisper.progress import ENCODING, EVENTS, RECOGNITION, Costs, Progress
 from tenuto_whisper.segments import Spoken
-from tenuto_whisper.sound_events import FRAMES_PER_SECOND, memory_block, remembered
+from tenuto_whisper.sound_events import FRAMES_PER_SECOND
 from tenuto_whisper.timeline import Window
 from tenuto_whisper.transcription import Word, features, is_made_up, loops, without_loops
 
@@ -237,52 +235,3 @@ def test_features_are_those_of_the_padded_audio(count: int) -> None:
 
     assert (1, 80, 3000) == whole.shape
     assert np.array_equal(whole, features(samples))
-
-
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 500])
-def test_a_memory_block_is_a_weighted_sum_of_neighbours(count: int) -> None:
-    """Each frame itself, 19 before it, itself once more among these, and 20 after it."""
-    chance = np.random.default_rng(count)
-    state = chance.standard_normal((count, 3)).astype(np.float32)
-    back, ahead = chance.standard_normal((2, 3, 20)).astype(np.float32)
-    padded = np.pad(state, ((19, 20), (0, 0)))
-    expected = state + sum(
-        padded[tap : tap + count] * back[:, tap] + padded[tap + 20 : tap + 20 + count] * ahead[:, tap]
-        for tap in range(20)
-    )
-
-    assert np.allclose(expected, remembered(state, memory_block(back, ahead)), atol=1e-4)
-
-
-def test_progress_is_one_scale_and_never_falls() -> None:
-    reports: list[tuple[str, int, int, str]] = []
-
-    class Reported:
-        run_id, parameters, inputs = "one", dict[str, Any](), dict[str, bytes]()
-
-        def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-            raise AssertionError("no segments")
-
-        def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
-            reports.append((stage, completed, total, unit))
-
-        def check_cancelled(self) -> None:
-            pass
-
-    progress = Progress(Reported(), 200.4, Costs(events=1.0, encoding=100.2, recognition=2.0))
-    progress.report(EVENTS, 1.0)
-    # The work: 200.4 for events, 200.4 for two windows, 200.4 for 100.2 s of speech.
-    progress.expect([Window(0, 60, ((0.0, 50.0),)), Window(100, 160, ((100.0, 150.2),))])
-    for stage, share in (
-        (EVENTS, 0.5),
-        (ENCODING, 0.5),
-        (RECOGNITION, 0.5),
-        (ENCODING, 0.2),
-        (ENCODING, 1.0),
-    ):
-        progress.report(stage, share)
-    progress.finish(RECOGNITION)
-
-    assert reports[0][1] < 67
-    assert [66, 100, 133, 133, 167, 200] == [completed for _, completed, _, _ in reports[1:]]
-    assert {(200, "seconds")} == {report[2:] for report in reports}

@@ -10,6 +10,7 @@ from scripts.fit_loudness import TARGET_LUFS
 from scripts.loudness import loudness, true_peak
 
 import tenuto_kokoro
+from engines.runs import RecordedRun
 from servers.cores import ENGINE_THREADS
 from tenuto.features.models.cache import default_cache
 from tenuto.job.audio_segments import MAX_SEGMENTS
@@ -39,28 +40,18 @@ STREAMED: dict[str, Any] = {
 pytestmark = pytest.mark.real_engine
 
 
-class RecordedRun:
-    """A run that keeps what the engine tells it, and can be cancelled after some segments."""
-
-    run_id = "run"
+class SpokenRun(RecordedRun):
+    """A run that can be cancelled after some segments."""
 
     def __init__(self, cancel_after: int | None = None, **parameters: Any) -> None:
-        self.parameters = {**PARAMETERS, **parameters}
-        self.inputs: dict[str, bytes] = {}
-        self.segments: list[bytes] = []
-        self.steps: list[tuple[str, int, int, str]] = []
-        self._cancel_after = cancel_after
+        super().__init__(
+            {**PARAMETERS, **parameters},
+            ends=lambda run: cancel_after is not None and len(run.steps) >= cancel_after,
+        )
 
     def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
         assert metadata["duration_ms"] == audio.duration_ms(content[44:])
-        self.segments.append(content)
-
-    def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
-        self.steps.append((stage, completed, total, unit))
-
-    def check_cancelled(self) -> None:
-        if self._cancel_after is not None and len(self.steps) >= self._cancel_after:
-            raise Cancelled
+        super().segment(content, metadata)
 
 
 @cache
@@ -70,7 +61,7 @@ def engine() -> KokoroEngine:
 
 
 def spoken(text: str, **parameters: Any) -> Result:
-    return engine().run(RecordedRun(text=text, **parameters))
+    return engine().run(SpokenRun(text=text, **parameters))
 
 
 @cache
@@ -80,8 +71,8 @@ def greeting() -> Result:
 
 
 @cache
-def streamed() -> tuple[RecordedRun, Result]:
-    run = RecordedRun(**STREAMED)
+def streamed() -> tuple[SpokenRun, Result]:
+    run = SpokenRun(**STREAMED)
     return run, engine().run(run)
 
 
@@ -125,7 +116,7 @@ def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyP
     assert MAX_SEGMENTS == tenuto_kokoro.MOST_SEGMENTS
     every, usual = streamed()
     monkeypatch.setattr(tenuto_kokoro, "MOST_SEGMENTS", 2)
-    few = RecordedRun(**STREAMED)
+    few = SpokenRun(**STREAMED)
     result = engine().run(few)
 
     assert len(every.segments) > 2 == len(few.segments) == result.metadata["segments"]
@@ -170,7 +161,7 @@ def test_nothing_to_speak_is_an_error(text: str) -> None:
 
 
 def test_a_cancelled_run_stops_between_segments() -> None:
-    run = RecordedRun(
+    run = SpokenRun(
         cancel_after=1, text="今天天气很好。我们去公园。明天再见。", max_text_tokens_per_segment=20
     )
     with pytest.raises(Cancelled):

@@ -34,8 +34,6 @@ def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
         ("きょう", "kʲoɯ"),
         ("がっこう", "ɡaʔkoɯ"),
         ("さんぽ", "sampo"),
-        ("てんき", "teŋkʲi"),
-        ("ふぁん", "ɸaɴ"),
         ("らーめん", "ɾaːmeɴ"),
     ],
 )
@@ -71,12 +69,9 @@ def test_numbers_are_written_out() -> None:
     ("written", "spoken"),
     [
         ("3月-5月", "三月から五月"),
-        ("1万-2万", "一万から二万"),
-        ("100メートル-200メートル", "百メートルから二百メートル"),
         ("5%-10%", "五パーセントから十パーセント"),
         ("3〜5km", "三から五キロメートル"),
         ("気温-5℃", "気温マイナス五度"),
-        ("1月-5℃", "一月マイナス五度"),
     ],
 )
 def test_a_hyphen_between_two_numbers_is_no_minus(written: str, spoken: str) -> None:

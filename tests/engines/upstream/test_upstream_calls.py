@@ -103,7 +103,7 @@ def test_a_free_server_that_is_busy_is_waited_for(upstream: MediaUpstream) -> No
         result = engine("openai-speech", upstream.url, patience_s=120).run(run)
 
     assert ("audio/wav", 3) == (result.media_type, len(upstream.asked))
-    assert len(run.told) > 1
+    assert len(run.steps) > 1
 
 
 def test_a_server_that_is_away_is_waited_for_as_long_as_the_operator_says() -> None:

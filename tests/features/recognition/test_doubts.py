@@ -88,11 +88,3 @@ def test_of_two_transcripts_the_one_with_less_doubt_is_the_better() -> None:
     some, more = check_transcript(WHOLE[:2], TALK), check_transcript(WHOLE[:1], TALK)
 
     assert check_transcript(WHOLE, TALK).weight < some.weight < more.weight
-
-
-def test_a_text_without_end_is_searched_for_circles_in_no_time() -> None:
-    """A hundred thousand letters without a circle: the search is bounded."""
-    text = "".join(chr(0x4E00 + (i * i) % 19997) for i in range(100_000))
-    segments = [{"start": 1.0, "end": 45.0, "text": text}]
-
-    assert ["At 1 s there are more words than could be said."] == check_transcript(segments, TALK).sentences

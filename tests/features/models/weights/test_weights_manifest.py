@@ -67,18 +67,6 @@ def test_a_folder_is_named_by_the_hash_of_its_listing(tmp_path: Path) -> None:
     assert listing.decode().split()[0] == weight.sha256
 
 
-def test_weights_for_a_model_come_once_each_in_order() -> None:
-    """Two models may share a weight."""
-    names = ["kokoro-voices", "kokoro-vocabulary", "kokoro-voices"]
-
-    assert ["kokoro-voices", "kokoro-vocabulary"] == [one.name for one in shipped().weights_for(names)]
-
-
-def test_an_unknown_weight_is_named() -> None:
-    with pytest.raises(OperatorError, match=r"no weight named nothing; it has .*kokoro-v1"):
-        shipped().weights_for(["nothing"])
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [

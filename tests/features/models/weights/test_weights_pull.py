@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from features.models.weights.conftest import COMMIT, World, file_line
 from servers.speed import HANG_S
 from tenuto.features.models.cache import is_verified, verify
-from tenuto.features.models.downloads import bytes_below
 from tenuto.features.models.manifest import Manifest
 from tenuto.features.models.pull import Stage, WeightsUnavailable, needed_bytes, pull
 
@@ -398,25 +396,3 @@ def test_two_pulls_at_once_fetch_once(world: World) -> None:
     assert ["checking", "ready"] == outputs[1]
     assert [(place, "")] == world.web.asked
     assert ONE + TWO == (world.cache / "model").read_bytes()
-
-
-def test_progress_is_counted_while_pip_moves_its_files(tmp_path: Path) -> None:
-    ended = threading.Event()
-
-    def move_about() -> None:
-        while not ended.is_set():
-            (tmp_path / "a/b").mkdir(parents=True)
-            (tmp_path / "a/b/file").write_bytes(b"x")
-            (tmp_path / "a/b/file").unlink()
-            (tmp_path / "a/b").rmdir()
-            (tmp_path / "a").rmdir()
-
-    mover = threading.Thread(target=move_about)
-    mover.start()
-    try:
-        counts = {bytes_below(tmp_path) for _ in range(3000)}
-    finally:
-        ended.set()
-        mover.join()
-
-    assert counts <= {0, 1}

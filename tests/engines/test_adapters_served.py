@@ -19,6 +19,7 @@ from servers.media_upstream import KEY, MediaUpstream
 from servers.recordings import long_recording, recording
 from servers.service import RunningService
 from tenuto import config
+from tenuto.features.decoding.wav import read_pcm16_wav
 from tenuto.features.image.png import read_png
 from tenuto.host import manifests
 from tenuto.kind.rules import models

@@ -66,13 +66,6 @@ def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> No
     assert ["a ", "x" * 300, "", " b"] == [segment.text for segment in found]
 
 
-def test_a_long_reading_is_cut_between_its_words() -> None:
-    found = segments([Unit("7" * 90, "sˈɛvən " * 90)], 20, CAP, first=FIRST, soonest=SOONEST)
-
-    assert {"sˈɛvən"} == {word for segment in found for word in segment.phonemes.split()}
-    assert 90 == sum(len(segment.phonemes.split()) for segment in found)
-
-
 @given(st.integers(0, 60), st.integers(1, 20))
 def test_what_is_more_than_may_be_shown_is_joined_to_its_neighbours(count: int, most: int) -> None:
     """All segments in their order, in as many groups as may be, none much longer than another (R62)."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.lost_answer import LostAnswer
-from servers.rig import Interrupted
+from servers.rig import Interrupted, Rig
 from servers.world import World
 from tenuto.account.caller import Caller
 from tenuto.config import ModelSettings, Price, Settings, UpstreamSettings
@@ -25,9 +25,11 @@ from tenuto.errors import (
 from tenuto.features.chat import model_calls
 from tenuto.features.chat import priced_calls as billing
 from tenuto.features.chat.answers import Usage
+from tenuto.features.chat.duties import ABANDONED_CALL_S, CALLS_S
 from tenuto.features.chat.meter import Meter
 from tenuto.features.chat.model_calls import Calls, ModelCall
 from tenuto.features.chat.rows import CallRow
+from tenuto.features.chat.settings import ChatSettings
 from tenuto.features.history import usage_rows as usage
 from tenuto.features.history.rows import Used
 from tenuto.kind import rules
@@ -233,3 +235,22 @@ def test_a_service_without_prices_has_none_of_tokens() -> None:
 
     with pytest.raises((OperatorError, SettingsInvalid), match="free"):
         rules.models(settings)
+
+
+def test_the_call_of_a_dead_process_is_released(world: World, rig: Rig) -> None:
+    """After the longest that a call lasts, seen by itself, and not earlier; its late end changes nothing."""
+    caller = world.caller(credit_micros=10_000)
+    call_id = begun(world, caller)
+    upkeep = rig.upkeep()
+    longest = Settings(rig.folder).of(ChatSettings).chat_timeout_s + ABANDONED_CALL_S
+    for after_s in (0.0, longest - 0.1):
+        upkeep.do_due(1000.0 + after_s)
+    assert (9_000, 1000) == world.balance(caller.account_id)
+    for after_s in (longest, longest + CALLS_S):
+        upkeep.do_due(1000.0 + after_s)
+    used = Used(1, 1, 1)
+    late = world.write(lambda tx: billing.settle(tx, world.ids, call_id, used, now_ms=world.now_ms))
+
+    assert (10_000, 0) == world.balance(caller.account_id)
+    assert None is late
+    assert ["hold", "void"] == types(world, call_id)

@@ -56,9 +56,7 @@ def chat_of(folder: Path, **parts: str) -> EmbeddedChat:
         ("segment", r"b'\xff'"),
         ("prompt", "2**40"),
         ("prompt", "-1"),
-        ("prompt", "True"),
         ("prompt", "'1'"),
-        ("reason", "['stop']"),
         ("reason", "'tired'"),
     ],
 )

@@ -49,7 +49,6 @@ BROKEN: dict[Check, dict[str, str]] = {
     checks.ignores_what_it_does_not_declare: {"ReadsMore": "top_k.* changes the result"},
     checks.refuses_what_is_wrong: {
         "TellsItsPath": "callers would read: ValueError in /",
-        "Exits": "no text: the engine's process ended with exit status 3",
     },
     checks.stops_when_cancelled: {
         "Deaf": "did not stop within 5 s",

@@ -145,13 +145,6 @@ class TellsItsPath(Toy):
         return super().run(run)
 
 
-class Exits(Toy):
-    def run(self, run: Run) -> Result:
-        if "text" not in run.parameters:
-            os._exit(3)
-        return super().run(run)
-
-
 class Deaf(Toy):
     def before_word(self, run: Run, text: str) -> None:
         time.sleep(10 * PAUSE_S if len(text) > LONG_CHARACTERS else 0)

@@ -14,7 +14,7 @@ from tenuto_whisper.given_language import tail_of
 from tenuto_whisper.segments import Spoken
 from tenuto_whisper.sound_events import FRAMES_PER_SECOND
 from tenuto_whisper.timeline import Window
-from tenuto_whisper.transcription import Word, features, is_made_up, loops, without_loops
+from tenuto_whisper.transcription import Word, is_made_up, loops, without_loops
 
 LENGTH_S = 600.0
 FRAMES = round(LENGTH_S) * FRAMES_PER_SECOND
@@ -225,13 +225,3 @@ def test_text_that_repeats_itself_is_a_loop(text: str, looping: bool) -> None:
 
 def test_only_unsure_words_in_silence_are_made_up() -> None:
     assert [True, False, False] == [is_made_up(*pair) for pair in ((-1.5, 0.9), (-1.5, 0.1), (-0.3, 0.9))]
-
-
-@pytest.mark.parametrize("count", [0, 1, 399, 8_000, 16_000 * 28 + 33, 16_000 * 30 - 150, 16_000 * 30])
-def test_features_are_those_of_the_padded_audio(count: int) -> None:
-    """Only frames that hold audio are transformed, up to the last sample; the model gets all 30 seconds."""
-    samples = np.random.default_rng(count).uniform(-1, 1, count).astype(np.float32)
-    whole = features(np.pad(samples, (0, 16_000 * 30 - count)))
-
-    assert (1, 80, 3000) == whole.shape
-    assert np.array_equal(whole, features(samples))

@@ -28,11 +28,6 @@ def said(text: str, *, normalise: bool = True) -> str:
     return "".join(unit.phonemes for unit in read(text, normalise=normalise)).strip()
 
 
-@given(st.text("今天银行<>|XINGAa1259年月日.,:%￥-—，。！“”（） \n😀é界", max_size=40), st.booleans())
-def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
-    assert text == "".join(unit.text for unit in read(text, normalise=normalise))
-
-
 @given(st.lists(st.sampled_from(["<行|XING2>", "<长|ZHANG3>", "好", "，", "2026年", "A4"]), max_size=12))
 def test_an_annotation_is_never_divided(parts: list[str]) -> None:
     for unit in read("".join(parts)):

@@ -2,6 +2,7 @@
 
 import struct
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,16 @@ import pytest
 from scripts.fit_loudness import TARGET_LUFS
 from scripts.loudness import loudness, true_peak
 
+import tenuto.features.voices
 import tenuto_kokoro
 from engines.runs import RecordedRun
 from servers.cores import ENGINE_THREADS
 from tenuto.features.models.cache import default_cache
 from tenuto.job.audio_segments import MAX_SEGMENTS
 from tenuto_engine import Cancelled, EngineError, Result
-from tenuto_kokoro import KokoroEngine, audio
+from tenuto_kokoro import KokoroEngine, audio, likeness
 from tenuto_kokoro.styles import ORIGINAL_VOICES, read_style
+from tenuto_kokoro.voices import SILENT_WARNING
 
 CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
@@ -29,6 +32,7 @@ PARAMETERS: dict[str, Any] = {
     "max_text_tokens_per_segment": 120,
     "text_normalization": True,
 }
+RECORDINGS = Path(tenuto.features.voices.__file__ or "").parent / "recordings"
 GREETING = "你好。"
 STREAMED: dict[str, Any] = {
     "text": "明天见。他来了。谢谢你。",
@@ -176,3 +180,39 @@ def test_a_voice_of_two_presets_is_their_mean() -> None:
 
     assert (CACHE / "kokoro-voices" / "if_sara.bin").read_bytes() == first.tobytes()
     assert np.allclose((first + second) / 2, read_style(CACHE / "kokoro-voices", ORIGINAL_VOICES["ar"]))
+
+
+def voiced(content: bytes, **parameters: Any) -> SpokenRun:
+    """A run in the voice of a recording."""
+    voice = {"voice_id": "v", "kind": "own", "profile": {}, "profile_version": None}
+    run = SpokenRun(lang="en", text="Hold it.", voice=voice, **parameters)
+    run.inputs = {"voice": content}
+    return run
+
+
+@pytest.mark.variant("model")
+def test_a_recording_changes_the_speech_and_the_same_recording_gives_the_same() -> None:
+    """An own voice is no decoration, run after run alike; silence is nobody's voice."""
+    martin, edith = ((RECORDINGS / f"{name}.wav").read_bytes() for name in ("martin", "edith"))
+    again = voiced(martin, stream=True)
+    spoken, other, silent = (
+        engine().run(voiced(content)) for content in (martin, edith, audio.wav(audio.silence(1000)))
+    )
+
+    assert spoken.content == engine().run(again).content
+    assert spoken.content[44:] == b"".join(segment[44:] for segment in again.segments)
+    assert 3 == len({spoken.content, other.content, silent.content})
+    assert silent.content == engine().run(SpokenRun(lang="en", text="Hold it.")).content
+    assert [SILENT_WARNING] == silent.metadata["warnings"]
+
+
+def test_weights_of_voices_stay_near_the_voices() -> None:
+    """However far an embedding is from all that were fitted, a mixture's weights sum to 1 and are bounded."""
+    with np.load(likeness.FITTED) as fitted:
+        halves = likeness.weights_of(np.full(256, 9, np.float32), fitted)
+        count = len(fitted["names"])
+
+    assert 54 == count
+    for weights in halves:
+        assert abs(float(weights.sum()) - 1) < 0.01
+        assert float(np.linalg.norm(weights - 1 / count)) < likeness.FURTHEST + 0.01

@@ -15,7 +15,6 @@ import soundfile
 from servers.ffmpegs import ffmpeg
 from tenuto.features.decoding.confinement import missing_here
 from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed, NotReadable
-from tenuto.features.recognition.sound_files import to_flac
 from tenuto.features.renditions import ffmpeg as module
 
 pytestmark = pytest.mark.skipif(bool(missing_here()), reason="this kernel lacks Landlock or seccomp")
@@ -192,20 +191,3 @@ def test_what_is_missing_of_a_file_is_told(
         told[2] is not None,
     ]
     assert told[0] is None
-
-
-def test_channels_that_cancel_each_other_out_stay_two(
-    files: tuple[BinaryIO, BinaryIO], tmp_path: Path
-) -> None:
-    """ffmpeg's own mean of them is silence."""
-    source, target = files
-    opposite = ["-filter_complex", "[0]pan=stereo|c0=c0|c1=-1*c0", "-c:a", "aac", "-f", "ipod"]
-    source.write(encoded(opposite, 2, tmp_path))
-    module.to_wav(ffmpeg(), "mov", source, target)
-    with tempfile.TemporaryFile(buffering=0) as flac:
-        frames = to_flac(target, cast(BinaryIO, flac))
-        flac.seek(0)
-        samples, _ = soundfile.read(io.BytesIO(flac.read()))
-
-    assert 2 == pytest.approx(frames / 16_000, abs=0.1)
-    assert 12_000 / 32_768 / np.sqrt(2) == pytest.approx(np.sqrt((samples**2).mean()), rel=0.1)

@@ -6,7 +6,6 @@ import pytest
 
 from tenuto.errors import RateLimited, StorageFailed, Unavailable
 from tenuto.features.renditions import scratch
-from tenuto.features.renditions.renditions import IMAGE_FORMS
 from tenuto.features.renditions.scratch import IN_MEMORY_BYTES, SHARES, STEP_BYTES, Scratch
 
 LARGE = bytes(IN_MEMORY_BYTES + 1)
@@ -59,10 +58,3 @@ def test_some_of_the_disk_stays_free(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(scratch, "MIN_FREE_BYTES", 1 << 60)
     with Scratch(tmp_path, STEP_BYTES).file("one") as file, pytest.raises(StorageFailed):
         file.write(LARGE)
-
-
-def test_no_library_writes_past_the_count(tmp_path: Path) -> None:
-    """Pillow writes to a descriptor, if a file has one."""
-    with Scratch(tmp_path, STEP_BYTES).file("one") as file:
-        assert not hasattr(file, "fileno")
-        assert {"jpeg", "webp"} < set(IMAGE_FORMS)

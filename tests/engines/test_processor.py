@@ -37,7 +37,6 @@ FAULT = "its libraries are built for x86_64, and this machine is aarch64"
 def test_a_processor_that_libraries_are_not_built_for_is_named(
     machine: str, cpuinfo: str, fault: str
 ) -> None:
-    """The machine, or the instructions that it lacks; libraries for any machine have no such fault."""
     assert fault == processor.fault(BUILT_FOR, machine=machine, cpuinfo=cpuinfo)
     assert "" == processor.fault({}, machine=machine, cpuinfo=cpuinfo)
 

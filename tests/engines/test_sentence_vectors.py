@@ -62,7 +62,6 @@ def test_the_vectors_are_those_of_another_runtime(model: SentenceVectors) -> Non
 
 
 def test_a_text_has_the_same_vector_alone_and_among_others(model: SentenceVectors) -> None:
-    """In whatever order and batch; without a prefix it is a query, and a passage is another text."""
     text = "Hold the note for its full value."
     several = ["word " * 60, text, "a", text, *["another text of some length " * 4] * 4]
     [alone] = vectors(model, [text])

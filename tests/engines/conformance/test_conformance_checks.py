@@ -68,7 +68,6 @@ WRONG = [(check, name, fault) for check, faults in BROKEN.items() for name, faul
 
 @pytest.fixture(scope="module")
 def trial() -> Iterator[Trial]:
-    """The sound engine; a busy machine may take longer to stop it."""
     with Trial(replace(SOUND, grace_s=60.0)) as trial:
         yield trial
 
@@ -205,7 +204,6 @@ def test_the_command_examines_an_installed_package(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_is_missing(tmp_path: Path) -> None:
-    """An engine that is not installed, and options and weights that are not given."""
     named = {name: command(tmp_path, name) for name in ("nobody", "indextts-2.5", "kokoro")}
 
     assert {2} == {done.returncode for done in named.values()}

@@ -104,7 +104,6 @@ def test_words_that_change_nothing_are_named(prompt: str, words: str) -> None:
     ],
 )
 def test_where_a_scene_takes_place(prompt: str, place: str, backdrop: str) -> None:
-    """A place is stood on and not drawn beside what stands there; a background has a colour."""
     scene = READER.read(prompt)
 
     assert (1, place, backdrop) == (len(scene.things), scene.place, scene.backdrop)

@@ -203,12 +203,6 @@ def test_a_loop_is_left_once(before: list[int], loop: list[int]) -> None:
     assert [1, 2, 1, 2, 1, 2, 3] == without_loops([1, 2, 1, 2, 1, 2, 3], never)
 
 
-def test_a_loop_over_segments_is_left_once() -> None:
-    looping = [900, 7, 901, 902, 1, 2, 903, 904, 1, 2, 905, 1, 2, 906, 1, 2, 907]
-
-    assert [900, 7, 901, 902, 903, 904, 905, 906, 1, 2, 907] == without_loops(looping, lambda one: one >= 900)
-
-
 @pytest.mark.parametrize(
     ("text", "looping"),
     [

@@ -45,7 +45,6 @@ def test_a_gain_makes_a_segment_louder() -> None:
 
 
 def test_silence_at_the_edges_is_cut_and_the_cut_is_faded() -> None:
-    """A little of the silence stays; the first and the last sample are zero, so no joint clicks."""
     rng = np.random.default_rng(1)
     sound = np.concatenate([np.zeros(24_000), rng.uniform(-0.5, 0.5, 24_000), np.full(24_000, 0.003)])
     made = audio.finished(sound.astype(np.float32))

@@ -91,7 +91,6 @@ def streamed() -> tuple[SpokenRun, Result]:
     ],
 )
 def test_every_language_is_spoken(lang: str, text: str) -> None:
-    """A second or more of sound, as loud as in any other and not clipped, in a canonical WAV file."""
     result = spoken(text, lang=lang)
     samples = np.frombuffer(result.content[44:], "<i2").astype(int)
 
@@ -135,8 +134,6 @@ def test_streaming_changes_nothing_in_the_result_and_neither_does_a_second_run()
 
 
 def test_a_named_voice_speaks_in_its_own_style() -> None:
-    """A built-in voice changes the sound; the original voice under its own name does not."""
-
     def by(preset: str) -> bytes:
         voice = {"voice_id": "v", "kind": "official", "profile": {"style": preset}, "profile_version": "1"}
         return spoken(GREETING, voice=voice).content

@@ -27,15 +27,6 @@ def test_a_steady_pitch_is_found_to_a_tenth_of_a_semitone(pitch_hz: float) -> No
     assert found.spread < 0.1
 
 
-def test_half_the_amplitude_is_six_decibels_less() -> None:
-    loud, soft = (measured(tone(np.full(RATE, 150.0), level), RATE) for level in (0.4, 0.2))
-
-    assert loud is not None
-    assert soft is not None
-    assert abs(loud.loudness - soft.loudness - 6.02) < 0.01
-    assert abs(loud.pitch - soft.pitch) < 0.01
-
-
 def test_syllables_are_counted_by_their_peaks() -> None:
     """Eight swellings in two seconds are four a second; a pause between does not slow them."""
     swelling = np.sin(np.pi * 4 * np.arange(2 * RATE) / RATE) ** 2 + 0.02

@@ -48,7 +48,6 @@ def test_every_word_has_sounds(word: str) -> None:
 def test_english_words_depend_on_their_neighbours_and_abbreviations_are_spelled(
     text: str, sounds: str
 ) -> None:
-    """The article before a vowel, a verb after to, letters by their names."""
     assert sounds.replace("ˌ", "ˈ").replace("tˈu", "tu") == said(text).replace("ˌ", "ˈ").replace("tˈu", "tu")
 
 
@@ -63,7 +62,6 @@ def test_english_words_depend_on_their_neighbours_and_abbreviations_are_spelled(
     ],
 )
 def test_spanish_is_said_as_it_is_spelled(word: str, sounds: str) -> None:
-    """Letters before e and i, glides, and the stress that the accent or the rule puts."""
     assert sounds.replace("ˈ", "") == es.word(word).replace("ˈ", "").replace(" ", "")
     assert sounds.index("ˈ") <= max(0, es.word(word).find("ˈ")) + 2
 
@@ -80,7 +78,6 @@ def test_spanish_is_said_as_it_is_spelled(word: str, sounds: str) -> None:
     ],
 )
 def test_vowelled_arabic_is_said_in_pause(word: str, sounds: str) -> None:
-    """Sun letters swallow the article's l, final short vowels fall, long vowels stay."""
     assert sounds == ar_sounds.sounds(word)
 
 

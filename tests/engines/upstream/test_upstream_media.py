@@ -123,7 +123,6 @@ def test_an_image_is_asked_for_with_what_the_server_knows(
 def test_a_size_that_a_server_does_not_know_is_cut_from_the_nearest(
     upstream: MediaUpstream, size: tuple[int, int], sent: str
 ) -> None:
-    """Scaled until it covers what was asked for, then its middle; enlarging is told."""
     result = engine("openai-image", upstream.url).run(Asked(image(width=size[0], height=size[1])))
     picture = Image.open(io.BytesIO(result.content))
     row = np.asarray(picture)[size[1] // 2, :, 0].astype(int)

@@ -31,7 +31,8 @@ from tenuto.features.chat.model_calls import Calls, ModelCall
 from tenuto.features.chat.rows import CallRow
 from tenuto.features.chat.settings import ChatSettings
 from tenuto.features.history import usage_rows as usage
-from tenuto.features.history.rows import Used
+from tenuto.features.history.rows import ChatUsageRow, Used
+from tenuto.ids import Ids
 from tenuto.kind import rules
 from tenuto.money.rules import token_charge_micros
 
@@ -254,3 +255,50 @@ def test_the_call_of_a_dead_process_is_released(world: World, rig: Rig) -> None:
     assert (10_000, 0) == world.balance(caller.account_id)
     assert None is late
     assert ["hold", "void"] == types(world, call_id)
+
+
+MIDNIGHT_MS = 1_795_219_199_999
+"""The last millisecond of a day."""
+
+
+def recorded(world: World, account_id: str) -> list[ChatUsageRow]:
+    return world.read(lambda tx: usage.chat_usage(tx, account_id))
+
+
+def test_calls_of_a_key_are_summed_by_model_and_day(world: World) -> None:
+    account_id = world.caller().account_id
+    moments = [MIDNIGHT_MS, MIDNIGHT_MS, MIDNIGHT_MS + 1, MIDNIGHT_MS]
+
+    async def scenario() -> None:
+        meter = Meter(world.database, Ids(lambda: MIDNIGHT_MS), lambda: moments.pop(0))
+        meter.note(account_id, "key_1", "a/b", Usage(3, 4))
+        meter.note(account_id, "key_1", "a/b", Usage(1, 1))
+        meter.note(account_id, "key_1", "a/b", Usage(5, 0))
+        meter.note(account_id, "key_2", "a/b", Usage(7, 8, is_estimated=True))
+        await meter.close()
+
+    asyncio.run(scenario())
+
+    assert [
+        ChatUsageRow("a/b", "key_1", "2026-11-21", 1, 5, 0, 0, 0),
+        ChatUsageRow("a/b", "key_1", "2026-11-20", 2, 4, 5, 0, 0),
+        ChatUsageRow("a/b", "key_2", "2026-11-20", 1, 7, 8, 1, 0),
+    ] == recorded(world, account_id)
+
+
+def test_a_write_of_unknown_outcome_counts_once(world: World) -> None:
+    """The row has its id before it is written, so writing it again changes nothing."""
+    account_id = world.caller().account_id
+    interrupted = LostAnswer(world.database)
+
+    async def scenario() -> None:
+        meter = Meter(interrupted, Ids(lambda: MIDNIGHT_MS), lambda: MIDNIGHT_MS)
+        meter.note(account_id, "key_1", "a/b", Usage(3, 4))
+        while interrupted.writes < 2:
+            await asyncio.sleep(0.01)
+        await meter.close()
+
+    asyncio.run(scenario())
+
+    [row] = recorded(world, account_id)
+    assert (1, 3, 4) == (row.calls, row.prompt_tokens, row.completion_tokens)

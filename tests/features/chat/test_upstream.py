@@ -5,13 +5,17 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from servers.upstream import UpstreamServer
 from tenuto import config
 from tenuto.config import UpstreamSettings
 from tenuto.errors import ModelUnavailable, OperatorError, SettingsInvalid
+from tenuto.features.chat.answers import Embeddings
 from tenuto.features.chat.chat_body import ChatRequest
+from tenuto.features.chat.embeddings import MANY_INPUTS, UpstreamEmbeddings
+from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.messages import Message
 from tenuto.features.chat.upstream import UpstreamChat
 from tenuto.kind.rules import models
@@ -116,3 +120,24 @@ def test_a_request_is_sent_again_only_when_no_connection_was_made() -> None:
         assert [None, None] == back[0].seen.authorizations
     finally:
         back[0].close()
+
+
+@pytest.mark.parametrize(("count", "form"), [(MANY_INPUTS, "float"), (MANY_INPUTS + 1, "base64")])
+def test_numbers_of_many_inputs_are_asked_for_in_the_short_form(count: int, form: str) -> None:
+    """2,048 vectors of 3,072 numbers would be too long for us, and the upstream's work for nothing (P3)."""
+    server = UpstreamServer()
+
+    async def embedded() -> Embeddings:
+        engine = UpstreamEmbeddings("a/b", UpstreamSettings(server.url), None, timeout_s=60)
+        try:
+            return await engine.embed(EmbeddingRequest(model="a/b", input=["x"] * count))
+        finally:
+            await engine.close()
+
+    made = asyncio.run(embedded())
+    server.close()
+
+    assert form == server.seen.bodies[0]["encoding_format"]
+    assert [[number, 0.5, -2.0] for number in range(count)] == [
+        msgspec.json.decode(one) for one in made.vectors
+    ]

@@ -90,7 +90,6 @@ def test_a_hole_in_the_middle_is_told(form: str, files: tuple[BinaryIO, BinaryIO
 
 
 def test_a_film_without_sound_is_refused(files: tuple[BinaryIO, BinaryIO], tmp_path: Path) -> None:
-    """Its pictures are never decoded."""
     path = tmp_path / "silent.mp4"
     way = ["-f", "rawvideo", "-pix_fmt", "gray", "-s", "16x16", "-i", "pipe:0", "-c:v", "mpeg4", str(path)]
     subprocess.run([ffmpeg(), "-loglevel", "error", *way], input=bytes(2560), check=True)

@@ -69,7 +69,6 @@ def test_a_streamed_wav_without_a_length_is_read_to_its_end() -> None:
 
 
 def test_floats_beyond_full_scale_and_numbers_that_are_none_are_clipped() -> None:
-    """A file of floats may hold anything."""
     wild = np.array([2.0, -2.0, np.inf, -np.inf, np.nan, 0.5] * 100, np.float32)
     file = io.BytesIO()
     soundfile.write(file, wild, 16_000, format="WAV", subtype="FLOAT")

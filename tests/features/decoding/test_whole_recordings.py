@@ -238,7 +238,6 @@ def _turned_back(content: bytes) -> bytes:
 
 
 def test_what_would_hide_sound_is_told_of() -> None:
-    """Tags without an end between joined files, and pages that count fewer samples than those before."""
     bare = encoded(
         spoken(2, 44_100, 1), (*MP3, "-q:a", "4", *WITHOUT_LENGTH, "-id3v2_version", "0", "-f", "mp3")
     )

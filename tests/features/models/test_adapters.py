@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from servers.rig import Rig
 from tenuto import config
-from tenuto.config import Settings
+from tenuto.config import ModelSettings, Settings
 from tenuto.config.model_settings import read_models
 from tenuto.errors import OperatorError, SettingsInvalid
 from tenuto.features.image import kind as image
@@ -17,10 +19,11 @@ from tenuto.features.models.manifest import shipped
 from tenuto.features.speech import parameters as speech
 from tenuto.host import manifests
 from tenuto.host.manifests import ManifestInvalid, of_package
-from tenuto.host.registry import CHAT_HONOURED, of_manifest
+from tenuto.host.registry import CHAT_HONOURED, engines_of, entry_of, missing_weights, of_manifest
 from tenuto.kind import upstream_keys
 from tenuto.kind.envelope import Envelope
 from tenuto.kind.rules import models
+from tenuto.worker.abilities import abilities_of
 from tenuto.worker.engines import spec_of
 from tenuto_engine.conformance import subjects
 
@@ -113,7 +116,6 @@ def test_what_does_not_fit_the_adapter_is_a_line(more: str, says: str) -> None:
 
 
 def test_all_faults_of_all_tables_are_told_at_once() -> None:
-    """An adapter that there is not, one without its address, wrong defaults and compositions."""
     lines = faults(
         '[models."a/a"]\nadapter = "nope"\n[models."a/b"]\nadapter = "openai-speech"\n'
         '[models."a/c"]\nadapter = "vllm-omni-image"\nupstream = "http://h/v1"\ndefaults = { width = 999 }\n'
@@ -130,7 +132,6 @@ def test_all_faults_of_all_tables_are_told_at_once() -> None:
 
 
 def test_an_entry_is_the_manifest_with_the_operators_words() -> None:
-    """What is left out is the manifest's; a worker's child gets the same settings as its parent."""
     own = settings(
         '[models."there/x"]\nadapter = "vllm-omni-image"\nupstream = "http://h/v1"\nupstream_model = "z"\n'
         'connections = 3\nmetered = true\nhonoured = ["prompt", "width", "height"]\nrevision = "r7"\n'
@@ -175,7 +176,6 @@ def test_an_offered_engine_named_as_the_adapter_takes_its_options() -> None:
 
 
 def test_a_key_that_is_missing_is_told_before_anything_starts(tmp_path: Path) -> None:
-    """Of a variable or a file; the key itself is in no setting."""
     in_variable = settings(THERE + 'upstream_key_variable = "NO_SUCH"')
     in_file = settings(THERE + f'upstream_key_file = "{tmp_path}/none"')
 
@@ -388,3 +388,34 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, manifest: str | bytes
     (record / "METADATA").write_text("Metadata-Version: 2.1\nName: other-engine\nVersion: 1\n")
     (record / "entry_points.txt").write_text("[tenuto.engines]\nother = other_engine:Other\n")
     monkeypatch.syspath_prepend(folder)
+
+
+DUAL, SPEECH, IMAGE = "fake/dual-recognition", "fake/speech", "fake/image"
+
+
+def test_a_composed_model_lacks_what_its_engines_lack(rig: Rig) -> None:
+    model = rig.context.models[DUAL]
+    context = (entry_of("Systran/faster-whisper-base"), entry_of("openai/whisper-base"))
+    real = replace(model.entry, composed_of=context)
+    needed = {name for entry in engines_of(real) for name in entry.weights}
+
+    assert needed
+    assert sorted(needed) == sorted(missing_weights(real, rig.folder))
+
+
+def reasons(settings: Settings) -> dict[str, str | None]:
+    offered = {name: model for name, model in models(settings).items() if model.interface == "jobs"}
+    return {ability.model: ability.reason for ability in abilities_of(settings, offered, list(offered))}
+
+
+def test_a_worker_says_what_it_can_run_and_why_not(tmp_path: Path) -> None:
+    bare = Settings(folder=tmp_path, cache=tmp_path / "empty")
+    wrong = Settings(
+        folder=tmp_path, engines="fake", models={SPEECH: ModelSettings(interpreter="/no/such/python")}
+    )
+
+    assert "tenuto models pull" in str(reasons(bare)["hexgrad/Kokoro-82M"])
+    assert "not on this machine: /no/such/python" == reasons(wrong)[SPEECH]
+    assert reasons(wrong)[IMAGE] is None
+    little = Settings(folder=tmp_path, engine_memory_mib=10)
+    assert "engine_memory_mib is 10" in str(reasons(little)["hexgrad/Kokoro-82M"])

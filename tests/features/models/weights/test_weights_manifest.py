@@ -38,7 +38,6 @@ def test_the_manifests_of_our_engines_pin_every_file() -> None:
 
 
 def test_a_weight_of_two_engines_is_the_same_in_both() -> None:
-    """Each package says all that it needs, so that it can be installed alone."""
     found = [weight for path in ENGINES for weight in Manifest.load(path).weights.values()]
     names = [weight.name for weight in found]
 

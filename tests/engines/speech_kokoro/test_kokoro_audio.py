@@ -53,10 +53,6 @@ def test_silence_at_the_edges_is_cut_and_the_cut_is_faded() -> None:
     assert 0 == made[0] == made[-1]
 
 
-def test_silence_alone_is_nothing() -> None:
-    assert 0 == audio.finished(np.zeros(1000, np.float32)).size
-
-
 @pytest.mark.parametrize(("level_db", "rate"), [(0.0, 48_000), (-20.0, 24_000), (-40.0, 44_100)])
 def test_the_meter_reads_a_calibration_tone_as_its_standard_says(level_db: float, rate: int) -> None:
     """BS.1770-5: a sine of 997 Hz in one channel reads 3.01 LU below its level; silence is not counted."""

@@ -181,7 +181,7 @@ def test_a_voice_of_two_presets_is_their_mean() -> None:
 
 def voiced(content: bytes, **parameters: Any) -> SpokenRun:
     """A run in the voice of a recording."""
-    voice = {"voice_id": "v", "kind": "own", "profile": {}, "profile_version": None}
+    voice: dict[str, Any] = {"voice_id": "v", "kind": "own", "profile": {}, "profile_version": None}
     run = SpokenRun(lang="en", text="Hold it.", voice=voice, **parameters)
     run.inputs = {"voice": content}
     return run

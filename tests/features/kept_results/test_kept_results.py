@@ -272,8 +272,8 @@ def test_a_decision_removes_what_the_database_kept_of_a_result(world: World, dec
     world.write(lambda tx: results.keep(tx, claim.attempt_id, made, now_ms=world.now_ms))
     found = world.read(lambda tx: results.find(tx, claim.attempt_id))
     now_ms, by = world.now_ms, Decision("alice", "ticket 7")
-    why = {"code": "unforeseen", "message": "x", "evidence": "x"}
-    world.write(lambda tx: finish.hand_over(tx, claim.attempt_id, **why, now_ms=now_ms))
+    lost = {"code": "unforeseen", "message": "x", "evidence": "x"}
+    world.write(lambda tx: finish.hand_over(tx, claim.attempt_id, **lost, now_ms=now_ms))
 
     def decide(tx: Transaction) -> None:
         if decision == "complete":

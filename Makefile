@@ -157,7 +157,7 @@ fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then 
 	@TENUTO_MEASURED=1 $(BIN)/python -m lab.fuzz.readings --count 1000000
 
 adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformers, which with torch take 1.3 GB
-	@$(BIN)/python -m pytest tests/engines/adapters/real/real_diffusers.py tests/engines/adapters/real/real_generation.py
+	@$(BIN)/python -m pytest lab/adapters/real_diffusers.py lab/adapters/real_generation.py
 
 bench: $(TEST) $(PEERS)/.is-installed  ## benchmarks, beside their limits
 	@$(BIN)/python -m lab.bench

@@ -195,15 +195,6 @@ def test_own_voices_are_their_accounts_alone(world: World) -> None:
     assert before == world.everything()
 
 
-def test_everybodys_voices_are_not_to_be_changed(world: World) -> None:
-    """Neither renamed nor deleted by a caller."""
-    voice, caller = install(world)[0], world.caller()
-    with pytest.raises(NotFound):
-        delete(world, caller.account_id, voice.voice_id)
-    with pytest.raises(NotFound):
-        rename(world, caller.account_id, voice.voice_id)
-
-
 def test_pages_hold_every_voice_once(world: World) -> None:
     """Following the cursor gives the whole list in one order, whatever the limit (R158–R160)."""
     caller = world.caller()
@@ -378,15 +369,3 @@ def test_own_voices_count_in_what_an_account_stores(world: World) -> None:
     assert not has_room()
     delete(world, caller.account_id, voice_id)
     assert has_room()
-
-
-def test_own_voices_do_not_expire(world: World) -> None:
-    """However old, the sweep leaves their bytes alone (R176)."""
-    caller = world.caller()
-    voice_id = upload(world, caller.account_id)
-    world.now_ms += 10_000 * ORPHAN_AGE_MS
-
-    assert [] == condemned(world)
-    assert voice_id == world.read(
-        lambda tx: voices.get(tx, account_id=caller.account_id, voice_id=voice_id).voice_id
-    )

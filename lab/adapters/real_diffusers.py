@@ -15,15 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lab.shared import ROOT, TESTS
 
 from engines.adapters.drawing import Drawing, pixels
 from tenuto.features.image.png import read_png
 from tenuto.host.host import EngineFailed, HostNotReady
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[3]
 PYTHON = os.environ.get("ADAPTERS_PYTHON", str(ROOT / ".venv" / "adapters" / "bin" / "python"))
-SIGNATURES = HERE.parent / "signatures.toml"
+SIGNATURES = TESTS / "engines" / "adapters" / "signatures.toml"
 DEVICE = os.environ.get("ADAPTERS_DEVICE", "cpu")
 """`cuda` where there is a GPU."""
 SMALL = f"options.dtype = 'float32'\noptions.device = '{DEVICE}'\n"
@@ -35,7 +34,9 @@ needs_gpu = pytest.mark.skipif(DEVICE == "cpu", reason="no GPU: ADAPTERS_DEVICE=
 def pipelines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny Z-Image and a tiny Qwen-Image."""
     folder = tmp_path_factory.mktemp("pipelines")
-    subprocess.run([PYTHON, str(HERE / "tiny_pipelines.py"), str(folder)], check=True, timeout=300)
+    subprocess.run(
+        [PYTHON, str(Path(__file__).with_name("tiny_pipelines.py")), str(folder)], check=True, timeout=300
+    )
     return folder
 
 

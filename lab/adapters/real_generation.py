@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lab.shared import ROOT
 
 from engines.adapters.adapted import Adapted, tone
 from tenuto.host.child_host import ChildHost
@@ -19,7 +20,7 @@ from tenuto.host.host import Cancellation, Cancelled, EngineSpec
 from tenuto.host.manifests import adapters
 
 HERE = Path(__file__).parent
-PYTHON = os.environ.get("ADAPTERS_PYTHON", str(HERE.parents[3] / ".venv" / "adapters" / "bin" / "python"))
+PYTHON = os.environ.get("ADAPTERS_PYTHON", str(ROOT / ".venv" / "adapters" / "bin" / "python"))
 DEVICE = os.environ.get("ADAPTERS_DEVICE", "cpu")
 SOUND = tone(300, 3)
 TOKENS = 40

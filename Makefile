@@ -134,7 +134,8 @@ soak: MINUTES := 360
 soak: $(TEST)  ## towards 20,000 faults, a tenth of them over S3, for at most MINUTES; continues the record, lab/faults/soak.jsonl
 	@$(BIN)/python -m lab.faults --total 20000 --store both --minutes $(MINUTES) --seed $(SEED) --jobs $(JOBS) --write
 
-soak-tests: $(TEST)  ## long versions of tests that make test has: kills at every place, batches, requests
+soak-tests: $(TEST)  ## long versions of tests that make test has: sequences of calls, kills at every place, batches, requests
+	@TENUTO_STATE_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/properties
 	@TENUTO_BATCH_LINES=2000 TENUTO_BATCH_KILLS=10 $(BIN)/python -m pytest tests/crash/test_batches.py
 	@CRASH_EVERY_PLACE=1 $(BIN)/python -m pytest tests/crash/test_failpoints.py
 	@TENUTO_OPENAPI_EXAMPLES=400 $(BIN)/python -m pytest -n 2 --hypothesis-seed=$(SEED) tests/contract/test_openapi.py

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import pytest
 from _pytest.terminal import TerminalReporter
 
-STANDING = ("crash", "db", "job", "money", "simulation")
+STANDING = ("crash", "db", "job", "money", "properties", "simulation")
 """Folders of tests of which no failure is repeated."""
 STANDING_FILES = frozenset(
     {"test_contract_cancel.py", "test_contract_idempotency.py", "test_contract_money.py"}

@@ -14,7 +14,7 @@ FOLDERS = {
     # These start engine processes, servers that engines call, or pip and npm to download weights.
     **dict.fromkeys(("engines", "core/host", "features/models/weights"), CONTRACT),
     **dict.fromkeys(
-        ("attack", "cluster", "crash", "features/backup", "laboratory", "limits", "simulation"),
+        ("attack", "cluster", "crash", "features/backup", "laboratory", "limits", "properties", "simulation"),
         ADVERSITY,
     ),
 }
@@ -40,6 +40,7 @@ LONGEST = frozenset(
         "test_neighbours.py",
         "test_outages.py",
         "test_site.py",
+        "test_state_machine.py",
         "test_studio_access.py",
         "test_studio_modules.py",
         "test_studio_reference.py",
@@ -65,7 +66,7 @@ VARIANT = "in_variants"
 MEASURED = "measured"
 """The mark of what `make limits` runs, where `servers/speed.py` limits seconds."""
 ALWAYS = frozenset(
-    {"attack", "cluster", "crash", "laboratory", "limits", "simulation"}
+    {"attack", "cluster", "crash", "laboratory", "limits", "properties", "simulation"}
     | {f"core/{name}" for name in ("account", "db", "file", "job", "money", "worker")}
     | {f"features/{name}" for name in ("audit", "backup", "evidence", "kept_results", "s3", "webhooks")}
 )

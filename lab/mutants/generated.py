@@ -49,7 +49,7 @@ class Part:
     """What runs then, over HTTP and on PostgreSQL."""
 
 
-_LEDGER = ("tests/simulation", "tests/core/worker", "tests/features/webhooks")
+_LEDGER = ("tests/properties", "tests/simulation", "tests/core/worker", "tests/features/webhooks")
 _JOBS = (
     *(f"tests/core/job/test_{name}.py" for name in ("fate", "lifecycle", "submit", "claim", "recover")),
     "tests/core/job",

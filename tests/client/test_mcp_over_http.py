@@ -335,7 +335,7 @@ def test_what_is_not_a_recording_is_an_answer_that_says_what_is(
         "input_artifact_id": {"recording": base64.b64encode(bytes(MAX_RECORDING_BYTES + 1)).decode()},
         "valid string": {"recording": {"secret": secret}},
     }
-    calls: list[tuple[str, dict[str, Any]]] = [("transcribe", arguments) for arguments in wrong.values()]
+    calls: list[tuple[str, Any]] = [("transcribe", arguments) for arguments in wrong.values()]
     answers = [text_of(each) for each in calling(service, caller.key, *calls)]
     log = service.log_path.read_text("utf-8")
 

@@ -195,6 +195,15 @@ def test_own_voices_are_their_accounts_alone(world: World) -> None:
     assert before == world.everything()
 
 
+def test_everybodys_voices_are_not_to_be_changed(world: World) -> None:
+    """Neither renamed nor deleted by a caller."""
+    voice, caller = install(world)[0], world.caller()
+    with pytest.raises(NotFound):
+        delete(world, caller.account_id, voice.voice_id)
+    with pytest.raises(NotFound):
+        rename(world, caller.account_id, voice.voice_id)
+
+
 def test_pages_hold_every_voice_once(world: World) -> None:
     """Following the cursor gives the whole list in one order, whatever the limit (R158–R160)."""
     caller = world.caller()

@@ -121,11 +121,11 @@ test-alone: $(TEST)  ## the service's own tests in an environment without any en
 	@$(BIN)/python -m tests.alone
 
 mutants: $(TEST)  ## seeded faults in the code, then lies in the answers: does a test notice each of them?
-	@$(BIN)/python -m tests.mutants
-	@$(BIN)/python -m tests.contract
+	@$(BIN)/python -m lab.mutants
+	@$(BIN)/python -m lab.lies
 
 limits: $(TESTED)  ## tests of seconds, processor time, memory and percentiles, on a machine with nothing else to do
-	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py)
+	@TENUTO_MEASURED=1 $(BIN)/python -m pytest -m measured tests $(wildcard tests/*/measured_*.py tests/*/*/measured_*.py lab/limits/measured_*.py)
 
 faults: $(TEST)  ## 500 faults against a service under load, both databases, at most ten minutes; WRITE=1 adds them to the record
 	@$(BIN)/python -m lab.faults --count 500 --minutes 9 --seed $(SEED) --jobs $(JOBS) $(if $(WRITE),--write)
@@ -145,12 +145,12 @@ endurance: $(TEST)  ## mixed load without faults for MINUTES, half of them on ea
 	@$(BIN)/python -m lab.endurance --minutes $(MINUTES) --write
 
 cluster: $(TEST)  ## many machines on this one: load, kills, cut links, a restarted database and store, 100,000 claims
-	@$(BIN)/python -m tests.cluster --seed $(SEED)
+	@$(BIN)/python -m lab.cluster --seed $(SEED)
 
 simulation: $(TEST)  ## workers, callers and faults in virtual time, interleaved by a seed, for MINUTES, half of them on PostgreSQL
 	@TENUTO_SIMULATION_WORLDS=1000 $(BIN)/python -m pytest tests/simulation
-	@$(BIN)/python -m tests.simulation --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
-	@$(BIN)/python -m tests.simulation --postgres --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
+	@$(BIN)/python -m lab.simulation --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
+	@$(BIN)/python -m lab.simulation --postgres --seed $(SEED)000000 --seconds $$(($(MINUTES) * 30))
 
 fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then a million readings of hostile texts
 	@$(BIN)/python -m lab.fuzz --minutes $(MINUTES)
@@ -158,7 +158,7 @@ fuzz: $(TEST)  ## our own parsers on bytes that nobody meant, for MINUTES; then 
 	@TENUTO_MEASURED=1 $(BIN)/python -m lab.fuzz.readings --count 1000000
 
 adapters: $(TEST) $(ADAPTERS)  ## adapters on the real diffusers and transformers, which with torch take 1.3 GB
-	@$(BIN)/python -m pytest tests/engines/adapters/real/real_diffusers.py tests/engines/adapters/real/real_generation.py
+	@$(BIN)/python -m pytest lab/adapters/real_diffusers.py lab/adapters/real_generation.py
 
 bench: $(TEST) $(PEERS)/.is-installed  ## benchmarks, beside their limits
 	@$(BIN)/python -m lab.bench
@@ -177,8 +177,8 @@ ray: $(RAY)/.is-installed  ## installs Ray beside .venv, and runs the tests of h
 	@$(RAY)/bin/python -m pytest tests/core/host
 
 pictures: $(TEST) $(STUDIO) $(BROWSER)/.is-unpacked  ## every page of the studio into build/pictures; updates those of the documentation
-	@cd tests && ../$(BIN)/python -m studio.screenshots
-	@cd tests && ../$(BIN)/python -m studio.terminal
+	@$(BIN)/python -m lab.pictures.screenshots
+	@$(BIN)/python -m lab.pictures.terminal
 
 docs: $(DOCS)/.is-installed  ## the documentation site into build/docs, in English and Chinese; every link of it is followed
 	@$(DOCS)/bin/python -m scripts.site

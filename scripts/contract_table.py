@@ -4,7 +4,7 @@
 
 A test in tests/contract or tests/client tests the rows that its docstring names (`R19`). A row without a
 test is an error. A row is proved if one of its tests failed when the service broke that row:
-`python -m tests.contract` tries this and writes tests/contract/proved.toml.
+`python -m lab.lies` tries this and writes tests/contract/proved.toml.
 tests/contract/sentences.tsv is an acceptance test that was made by hand, from the contract only.
 """
 
@@ -45,7 +45,7 @@ The rows are those of [requirements.md](requirements.md). The tests are those of
 over HTTP against the service as a user starts it, on SQLite and on PostgreSQL; rules for clients are
 tested by `tests/client`. A row without a test fails `make test`.
 
-`proved` means that one of the tests failed when the service broke that row: `python -m tests.contract`
+`proved` means that one of the tests failed when the service broke that row: `python -m lab.lies`
 falsifies the service's answers, one at a time, and records which test fails. `tested` means that no answer
 over HTTP can break the row: it is about storage, calls of an engine, a document, or clients.
 
@@ -144,7 +144,7 @@ def main() -> int:
     for row in strange:
         sys.stderr.write(f"{row} is named by a test and does not exist\n")
     for row in outdated:
-        sys.stderr.write(f"{row}: its proof names a test that is gone; run python -m tests.contract\n")
+        sys.stderr.write(f"{row}: its proof names a test that is gone; run python -m lab.lies\n")
     if "--check" in sys.argv[1:]:
         stale = not TABLE.exists() or TABLE.read_text("utf-8") != table()
         if stale:

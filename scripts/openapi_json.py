@@ -2,7 +2,7 @@
 
     python scripts/openapi_json.py
 
-`tests/features/studio/test_reference.py` fails if the file is old. The service has no parser for YAML, and
+`tests/features/studio/test_pages.py` fails if the file is old. The service has no parser for YAML, and
 needs none.
 """
 

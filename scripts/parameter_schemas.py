@@ -12,8 +12,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tenuto.kind.fields import Boolean, Choice, Field, Integer, Number, Numbers, Rule, Text, Texts
+from tenuto.features.speech.parameters import Numbers
 from tenuto.kind.kinds import kinds
+from tenuto.rules import Boolean, Choice, Field, Integer, Number, Rule, Text, Texts
 
 TABLE = Path(__file__).parents[1] / "studio" / "src" / "lib" / "kinds.json"
 
@@ -53,7 +54,7 @@ def schema(rule: Rule) -> dict[str, Any]:
             return {"type": "string"} | ({} if may_be_empty else {"minLength": 1}) | {"maxLength": most}
         case Numbers(length, low, high):
             return _array(length, Number(low, high)) | {"minItems": length}
-        case Texts(most, item):
+        case Texts(int(most), item):
             return _array(most, item)
     raise AssertionError(rule)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tenuto import config
 from tenuto.config import model_settings
-from tenuto.config.rules import Declaration, Integer, Number
 from tenuto.feature import features
+from tenuto.rules import Field, Integer, Number
 
 PAGE = Path(__file__).parents[1] / "docs" / "operations" / "running.md"
 HEAD = "| setting | variable | default | what it is |\n|---|---|---|---|\n"
@@ -61,8 +61,8 @@ def model_table() -> str:
     )
 
 
-def _meaning(one: Declaration) -> str:
-    bounds = f"{one.rule.low} to {one.rule.high}" if isinstance(one.rule, Integer | Number) else ""
+def _meaning(one: Field) -> str:
+    bounds = f"{one.rule.minimum} to {one.rule.maximum}" if isinstance(one.rule, Integer | Number) else ""
     return one.meaning.replace("{range}", bounds)
 
 

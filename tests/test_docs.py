@@ -9,11 +9,12 @@ from scripts import settings_table
 
 import tenuto_kokoro
 from tenuto import config
+from tenuto.features.speech.parameters import Numbers
 from tenuto.features.telemetry.metrics import ERRORS
 from tenuto.host.registry import ENTRIES
-from tenuto.kind.fields import Boolean, Choice, Integer, Number, Numbers, Rule, Text, Texts
 from tenuto.kind.kinds import kinds
 from tenuto.kind.model import models
+from tenuto.rules import Boolean, Choice, Integer, Number, Rule, Text, Texts
 
 ROOT = Path(__file__).parents[1]
 RUNNING = (ROOT / "docs" / "operations" / "running.md").read_text("utf-8")
@@ -31,11 +32,7 @@ def test_the_table_of_settings_is_that_of_their_declarations() -> None:
 def test_every_documented_variable_is_read(tmp_path: Path) -> None:
     """A value of each variable arrives in its setting."""
     table = [(name, variable) for name, variable, *_ in rows(RUNNING, "## Settings") if name != "models"]
-    numbers = {
-        name
-        for name, one in config.declarations().items()
-        if isinstance(one.rule, config.rules.Integer | config.rules.Number)
-    }
+    numbers = {name for name, one in config.declarations().items() if isinstance(one.rule, Integer | Number)}
     given = {variable: "7" if name in numbers else "" for name, variable in table}
     given |= {"TENUTO_DATA": "here", "TENUTO_CACHE": "there", "TENUTO_ENGINES": "fake", "TENUTO_LOG": "error"}
     given |= {"TENUTO_DATABASE": "sqlite:///other.db", "TENUTO_BLOBS": "directory", "TENUTO_SILENCE_S": "30"}

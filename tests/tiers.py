@@ -31,8 +31,7 @@ LONGEST = frozenset(
     {
         "test_backup.py",
         "test_claims.py",
-        "test_contract_real_recognition.py",
-        "test_contract_spoken.py",
+        "test_contract_real.py",
         "test_failpoints.py",
         "test_guide.py",
         "test_kills.py",

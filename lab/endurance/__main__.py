@@ -24,9 +24,8 @@ DATABASES = ("sqlite", "postgresql")
 
 def main() -> int:
     """Run what the command line asks for."""
+    from lab.checkout import commit
     from lab.endurance import piece, record, report
-
-    from servers.checkout import commit
 
     # Whoever ends us ends the services that we started, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

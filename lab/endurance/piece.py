@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.checkout import today
 from lab.endurance.load import ACCOUNTS, CALLERS, CREDIT, CROWD, Caller, Follower, Tally
 from lab.endurance.record import Piece
 from lab.endurance.samples import MIB, Sampler
 
 from servers import checker
-from servers.checkout import today
 from servers.postgres import PostgresServer, start_postgres
 from servers.receiver import Receiver
 from servers.service import RunningService

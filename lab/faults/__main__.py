@@ -36,9 +36,8 @@ LEAST = 0.5
 
 def main() -> int:
     """Run what the command line asks for."""
+    from lab import checkout
     from lab.faults import campaign, record, report
-
-    from servers import checkout
 
     # Whoever ends us ends the services that we started, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from lab.checkout import today
 from lab.faults import runner
 from lab.faults.life import Result
 from lab.faults.plan import Shape
@@ -21,7 +22,6 @@ from lab.faults.record import Entry, Record
 from lab.faults.runner import Asked, Runner
 from lab.faults.seen import Book
 
-from servers.checkout import today
 from servers.postgres import start_postgres
 
 LIFE = 100

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from functools import cache
 
-from lab.shared import TESTS
+from lab.shared import ROOT, TESTS
 
 PROMISES: dict[str, str] = {
     "P1": "accepted means durable: after a 202 the job outlives any crash",
@@ -31,6 +31,7 @@ PROMISES: dict[str, str] = {
     "P21": "upgrade, backup and restore keep P1 to P9",
 }
 
+NAMES = ("test_*.py", "measured_*.py")
 _NAMED = re.compile(r"\bP(\d{1,2})(?: to P(\d{1,2}))?\b")
 
 
@@ -38,7 +39,8 @@ _NAMED = re.compile(r"\bP(\d{1,2})(?: to P(\d{1,2}))?\b")
 def tests() -> dict[str, Counter[str]]:
     """By promise: the files whose tests name it, and how many of each file do."""
     found: dict[str, Counter[str]] = {promise: Counter() for promise in PROMISES}
-    for path in sorted([*TESTS.rglob("test_*.py"), *TESTS.rglob("measured_*.py")]):
+    folders = (TESTS, ROOT / "lab" / "limits")
+    for path in sorted(each for one in folders for name in NAMES for each in one.rglob(name)):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 for promise in _named(ast.get_docstring(node) or ""):

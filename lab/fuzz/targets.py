@@ -25,6 +25,7 @@ from tenuto.errors import InvalidRequest, UnsupportedMediaType
 from tenuto.features.chat import chat_body as chat
 from tenuto.features.chat import upstream
 from tenuto.features.decoding import wav
+from tenuto.features.history.days import DAY
 from tenuto.features.http_guard.framing import framing_fault
 from tenuto.features.image import png
 from tenuto.features.recognition.flac_child import Digest
@@ -35,6 +36,7 @@ from tenuto.ids import is_id
 from tenuto.kind import envelope
 from tenuto.media import flac
 from tenuto.media.flac import Inspection
+from tenuto.rules import Choice
 from tenuto_client.sounds.containers import missing_of
 from tenuto_client.sounds.layout import sounds_of
 from tenuto_client.sounds.source import Source
@@ -179,11 +181,11 @@ def read_headers(content: bytes) -> None:
 
 def read_query(content: bytes) -> None:
     """A query has each name once, and only what its rules let through."""
-    rules = {
-        "limit": query.limit,
+    rules: query.Rules = {
+        "limit": query.LIMIT,
         "after": query.cursor("job"),
-        "since": query.day,
-        "state": query.choice("queued"),
+        "since": DAY,
+        "state": Choice(("queued",)),
         "model": query.text("a model"),
     }
     for tolerant in (False, True):

@@ -20,7 +20,6 @@ NEED_AN_ENGINE = (
     "core/worker/test_abilities.py",
     "core/worker/test_composed.py",
     "features/models/test_adapters.py",
-    "features/models/test_adapters_documents.py",
     "features/models/weights/test_weights_pull.py",
     "features/voices/test_builtin_voices.py",
     "core/host/test_child.py::test_an_engine_s_package_goes_along_to_its_interpreter",

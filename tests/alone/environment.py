@@ -6,11 +6,13 @@ that nobody has declared fails.
 """
 
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from shutil import copytree
@@ -176,6 +178,35 @@ def _project(name: str) -> dict[str, Any]:
     table: dict[str, Any] = tomllib.loads((OURS[name] / "pyproject.toml").read_text("utf-8"))
     project: dict[str, Any] = table["project"]
     return project
+
+
+@contextmanager
+def serving(python: Path, folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """The address of `tenuto serve` of an interpreter's environment; in the end it stops in order."""
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(
+            [python.with_name("tenuto"), "serve", "--port", "0"],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
+    assert process.stdout is not None
+    first = next((line for line in process.stdout if "http://" in line), "")
+    assert first, (folder / "log").read_text()
+    yield "http://127.0.0.1:" + first.split("http://")[1].split(",")[0].rsplit(":", 1)[1].strip()
+    process.send_signal(signal.SIGTERM)
+    assert 0 == process.wait(60)
+
+
+def output(command: list[Path | str], folder: Path, environment: dict[str, str]) -> str:
+    """What a command prints in a folder; it must succeed."""
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=250, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
 
 
 def _run(command: list[str]) -> None:

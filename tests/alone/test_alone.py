@@ -2,15 +2,12 @@
 
 import json
 import os
-import signal
-import subprocess
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from alone.environment import OURS, installed, others
+from alone.environment import OURS, installed, others, output, serving
 
 pytestmark = pytest.mark.variant("package")
 
@@ -53,11 +50,11 @@ def test_an_engine_alone_is_found_and_every_module_of_it_can_be_imported(
 ) -> None:
     """With what it declares and nothing else, and without the service; each entry point has its table."""
     python = installed(name, tmp_path, wheels)
-    answer = json.loads(output(python, LOAD))
+    answer = json.loads(printed(python, LOAD))
 
     assert answer["engines"]
     assert answer["engines"] == answer["tables"]
-    assert "no tenuto" == output(
+    assert "no tenuto" == printed(
         python, "import importlib.util as u; print('tenuto' if u.find_spec('tenuto') else 'no tenuto')"
     )
 
@@ -67,7 +64,7 @@ def test_what_is_not_declared_is_not_there(wheels: Path, tmp_path: Path) -> None
     python = installed("tenuto-engine", tmp_path, wheels)
     program = "import importlib.util as u; print([n for n in ('numpy', 'tenuto', 'pip') if u.find_spec(n)])"
 
-    assert "[]" == output(python, program)
+    assert "[]" == printed(python, program)
 
 
 @pytest.mark.parametrize("name", ["tenuto-engine", "tenuto-engine-kit", "tenuto-client", "tenuto-ray"])
@@ -77,59 +74,38 @@ def test_a_package_alone_can_be_imported(wheels: Path, tmp_path: Path, name: str
     module = name.replace("-", "_")
     # `__main__` is run as a file; the kit draws only for engines that ask for its extra `pictures`.
     left_out = ("tenuto_engine.__main__", "tenuto_engine_kit.picture")
-    output(python, WALK.format(module=module, left_out=left_out))
+    printed(python, WALK.format(module=module, left_out=left_out))
 
     assert name != "tenuto-engine" or not others(name)
 
 
-@pytest.fixture
-def serving(service: Path, tmp_path: Path, engines: str) -> Iterator[str]:
-    """The address of `tenuto serve` in that environment."""
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("TENUTO_", "PYTHON"))
-    }
-    process = subprocess.Popen(
-        [service.with_name("tenuto"), "serve", "--port", "0"],
-        env={**inherited, "TENUTO_DATA": str(tmp_path / "data"), "TENUTO_ENGINES": engines},
-        stdout=subprocess.PIPE,
-        stderr=(tmp_path / "log").open("w"),
-        text=True,
-    )
-    assert process.stdout is not None
-    first = process.stdout.readline()
-    assert "http://" in first, first + (tmp_path / "log").read_text()
-    yield "http://127.0.0.1:" + first.split("http://")[1].split(",")[0].rsplit(":", 1)[1].strip()
-    process.send_signal(signal.SIGTERM)
-    assert 0 == process.wait(60)
-
-
 @pytest.mark.parametrize("engines", ["fake", "real"])
 def test_the_service_alone_serves_and_offers_only_its_fakes(
-    service: Path, serving: str, tmp_path: Path, engines: str
+    service: Path, tmp_path: Path, engines: str
 ) -> None:
     """Health answers 200; the models are the fakes, or none where real ones are wanted: no engine is here."""
-    with urllib.request.urlopen(f"{serving}/livez", timeout=120) as answer:
+    own = {"TENUTO_DATA": str(tmp_path / "data"), "TENUTO_ENGINES": engines}
+    inherited = {name: value for name, value in clean().items() if not name.startswith("TENUTO_")}
+    with (
+        serving(service, tmp_path, inherited | own) as address,
+        urllib.request.urlopen(f"{address}/livez", timeout=120) as answer,
+    ):
         status = answer.status
     fake = engines == "fake"
     listing = "import json\nfrom tenuto.host.registry import entries\n"
     listing += f"print(json.dumps([one.model for one in entries(fake={fake})]))"
-    names = json.loads(output(service, listing))
+    names = json.loads(printed(service, listing))
 
     assert 200 == status
     assert bool(names) == fake
     assert all(name.startswith("fake/") for name in names)
 
 
-def output(python: Path, program: str) -> str:
-    """What a program prints in an environment, without anything of ours on its path."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        [python, "-c", program],
-        env=clean,
-        cwd=python.parent,
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
+def clean() -> dict[str, str]:
+    """The environment of this process, with nothing of ours on Python's path."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def printed(python: Path, program: str) -> str:
+    """What a program prints in an environment."""
+    return output([python, "-c", program], python.parent, clean())

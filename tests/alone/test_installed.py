@@ -1,19 +1,17 @@
 """What somebody has who installs the wheels: `tenuto[cpu]`, without a checkout, make or Node.js."""
 
-import signal
 import subprocess
 import sys
 import tarfile
 import urllib.request
 import wave
-from collections.abc import Iterator
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from scripts import distributions
 
-from alone.environment import OURS, ROOT
+from alone.environment import OURS, ROOT, output, serving
 from tenuto.features.models.cache import default_cache
 
 pytestmark = pytest.mark.variant("package")
@@ -29,48 +27,20 @@ def environment(folder: Path, bin_folder: Path) -> dict[str, str]:
     return {"HOME": str(folder), "PATH": str(bin_folder), "TENUTO_CACHE": str(default_cache())}
 
 
-def output(user: Path, folder: Path, *command: str) -> str:
+def printed(user: Path, folder: Path, *command: str) -> str:
     """What a command of the environment prints, run in an empty folder."""
-    done = subprocess.run(
-        [user.with_name(command[0]), *command[1:]],
-        cwd=folder,
-        env=environment(folder, user.parent),
-        capture_output=True,
-        text=True,
-        timeout=250,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
-
-
-@pytest.fixture
-def address(user: Path, tmp_path: Path) -> Iterator[str]:
-    """Where their `tenuto serve` answers."""
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [user.with_name("tenuto"), "serve", "--port", "0"],
-            cwd=tmp_path,
-            env=environment(tmp_path, user.parent),
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-    assert process.stdout is not None
-    first = next((line for line in process.stdout if "http://" in line), "")
-    assert first, (tmp_path / "log").read_text()
-    yield "http://127.0.0.1:" + first.split("http://")[1].split(",")[0].rsplit(":", 1)[1].strip()
-    process.send_signal(signal.SIGTERM)
-    assert 0 == process.wait(60)
+    return output([user.with_name(command[0]), *command[1:]], folder, environment(folder, user.parent))
 
 
 @pytest.mark.real_engine
 @pytest.mark.skipif(not STUDIO.is_file(), reason="the studio was not built: no Node.js here")
-def test_who_installs_the_wheels_gets_the_studio_and_speech(user: Path, address: str, tmp_path: Path) -> None:
+def test_who_installs_the_wheels_gets_the_studio_and_speech(user: Path, tmp_path: Path) -> None:
     """The page of the studio, and a WAV that plays, by their own commands alone."""
-    with urllib.request.urlopen(address, timeout=120) as answer:
-        page = answer.read()
-    output(user, tmp_path, "tenuto", "login", "--local")
-    output(user, tmp_path, "tenuto", "say", "Hello", "-o", "hello.wav")
+    with serving(user, tmp_path, environment(tmp_path, user.parent)) as address:
+        with urllib.request.urlopen(address, timeout=120) as answer:
+            page = answer.read()
+        printed(user, tmp_path, "tenuto", "login", "--local")
+        printed(user, tmp_path, "tenuto", "say", "Hello", "-o", "hello.wav")
     with wave.open(str(tmp_path / "hello.wav")) as sound:
         seconds = sound.getnframes() / sound.getframerate()
 
@@ -80,7 +50,7 @@ def test_who_installs_the_wheels_gets_the_studio_and_speech(user: Path, address:
 
 def test_every_embedded_engine_comes_with_the_extra(user: Path, tmp_path: Path) -> None:
     """And those that call other servers; none of the service's modules was needed to find them."""
-    engines = set(output(user, tmp_path, "python", "-c", EVERY_ENGINE).split())
+    engines = set(printed(user, tmp_path, "python", "-c", EVERY_ENGINE).split())
 
     assert EMBEDDED | {"openai-speech"} <= engines
 

@@ -1,7 +1,6 @@
 """Services to be attacked: each on a folder, a database and links of its own."""
 
 import itertools
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,14 +26,13 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
         url: str | None = None,
         *,
         config: str = PRICED,
-        engines: str = "fake",
         **variables: str,
     ) -> RunningService:
         file = tmp_path / f"tenuto{len(made)}.toml"
         file.write_text(config)
         standard = {"TENUTO_CONFIG": str(file), "TENUTO_REQUESTS_PER_SECOND": "0"}
         folder = folder or tmp_path / f"data{len(made)}"
-        service = RunningService(folder, url, engines=engines, variables=standard | variables)
+        service = RunningService(folder, url, variables=standard | variables)
         made.append(service)
         return service
 
@@ -42,14 +40,6 @@ def make_service(tmp_path: Path) -> Iterator[MakeService]:
     for service in made:
         if family(service).api is not None:
             service.kill()
-
-
-@pytest.fixture(scope="module")
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 Real processes whose clock is moved under them (see `servers/shim`), and leases that are short.
 """
 
-import signal
 import time
 import uuid
 from collections.abc import Callable
@@ -14,7 +13,6 @@ import pytest
 
 from servers import checker
 from servers import service as servers
-from servers.processes import family, send, until
 from servers.service import RunningService
 from servers.speed import HANG_S
 
@@ -90,24 +88,6 @@ def test_jumps_steal_no_attempt_and_fail_no_job(running: RunningService, clock: 
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("jump", ["two hours back", "1970"])
-def test_a_worker_that_dies_while_the_clock_jumps_is_rescued(
-    running: RunningService, clock: Clock, jump: str
-) -> None:
-    """Its lock tells, not the time: the job runs again within seconds, and is charged once (P3, P20)."""
-    job_id = running.submit("[fake:sleep=3] Once more.")
-    running.wait(job_id, states=("running",))
-    clock.move(JUMPS_S[jump])
-    worker = family(running).worker
-    assert worker is not None
-    assert send(worker, signal.SIGKILL)
-    ended = running.wait(job_id)
-
-    assert ("succeeded", 2) == (ended["state"], ended["attempt"])
-    checker.check_everything(running, jobs=1, credit_micros=1_000_000)
-
-
-@pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 def test_a_service_may_start_in_1970(running: RunningService, clock: Clock) -> None:
     """A machine that has no time yet accepts jobs and runs them, also after a time server has told it."""
     clock.move(None)
@@ -120,24 +100,6 @@ def test_a_service_may_start_in_1970(running: RunningService, clock: Clock) -> N
 
     assert ["succeeded"] * 4 == states
     checker.check_everything(running, jobs=4, credit_micros=1_000_000)
-
-
-@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
-def test_a_service_whose_clock_differs_from_the_servers_says_so(
-    running: RunningService, clock: Clock
-) -> None:
-    """And it still runs jobs; what it leaves undone is in tests/core/worker/test_upkeep.py (P20)."""
-    clock.move(JUMPS_S["fifteen days ahead"])
-    assert 0 == running.stop()
-    running.start()
-    ended = running.wait(running.submit("In two weeks."))
-    until(
-        lambda: '"clock.differs"' in running.log_path.read_text(),
-        HANG_S,
-        "its worker has compared the clocks",
-    )
-
-    assert "succeeded" == ended["state"]
 
 
 def _submitted(http: httpx2.Client) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from servers import checker
 from servers.document import routes
+from servers.ports import free_port
 from servers.recordings import body as recognition
 from servers.recordings import recording as flac
 from servers.service import RunningService
@@ -62,9 +63,9 @@ class Shelf:
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory, free_port: int) -> Iterator[Shelf]:
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
     """Only SQLite: where the records lie has no part in it."""
-    variables = {"TENUTO_REQUESTS_PER_SECOND": "0", "TENUTO_METRICS_PORT": str(free_port)}
+    variables = {"TENUTO_REQUESTS_PER_SECOND": "0", "TENUTO_METRICS_PORT": str(free_port())}
     service = RunningService(tmp_path_factory.mktemp("shelf") / "data", variables=variables)
     service.start()
     service.key = service.make_key(credit="100")

@@ -7,7 +7,6 @@ that the system sets to a process's files, which can be changed while it runs.
 import hashlib
 import resource
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -217,27 +216,6 @@ def test_a_disk_that_cannot_be_written_is_named_at_the_start(mounted: Path, dama
     assert str(mounted) in done.stderr
 
 
-def test_a_full_disk_is_named_when_the_records_on_it_cannot_be_opened(mounted: Path) -> None:
-    """Not as an I/O error, which looks like damage; `doctor` does not advise to leave the data behind."""
-    service = RunningService(mounted / "data")
-    service.command("admin", "accounts", "create", "me")
-    disk = Mounted(mounted)
-    disk.fill(service)
-    refused = [
-        service.command("serve", "--port", "0", "--log-format", "text", check=False),
-        service.command("admin", "accounts", "list", check=False),
-    ]
-    doctor = service.command("admin", "doctor", check=False)
-    disk.free(service)
-
-    assert [1, 1, 1] == [done.returncode for done in (*refused, doctor)]
-    assert "No space left on device; free some space" in refused[0].stderr.splitlines()[-1]
-    assert "its disk is full; free some space" in refused[1].stderr.splitlines()[-1]
-    assert f"data folder: {service.folder}: No space left on device → free some space\n" in doctor.stdout
-    assert "its disk is full; free some space" in doctor.stdout
-    assert "me" in service.command("admin", "accounts", "list").stdout
-
-
 def _check(service: RunningService, *, jobs: int, credit_micros: int = CREDIT_MICROS) -> None:
     """The checker, all jobs succeeded, and no file that nobody refers to."""
     checker.check_audit(service)
@@ -285,28 +263,3 @@ def _reconnect(connection: "psycopg.Connection[Any]", name: str) -> None:
         " where datname = %s and pid <> pg_backend_pid()",
         [name],
     )
-
-
-FULL_AT_ONCE = """
-import resource, sys
-from tenuto import config
-from tenuto.process.api import announce
-from tenuto.process.data_opening import open_records
-from tenuto.worker.locks import FolderLock
-
-settings = config.load({}, options={"folder": sys.argv[1], "engines": "fake"})
-lock, database = FolderLock(settings.folder), open_records(settings, patience_s=10)
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-announce(settings, database, "127.0.0.1:8080", print, lock)
-"""
-
-
-def test_a_disk_that_fills_up_during_the_start_does_not_prevent_it(tmp_path: Path) -> None:
-    """Neither the file of the address nor the first run's link can be written; the address is printed."""
-    (tmp_path / "data").mkdir(mode=0o700)
-    command = [sys.executable, "-c", FULL_AT_ONCE, str(tmp_path / "data")]
-    done = subprocess.run(command, capture_output=True, text=True)
-
-    assert 0 == done.returncode, done.stderr
-    assert done.stdout.startswith("Tenuto answers at http://127.0.0.1:8080,")
-    assert 2 == done.stderr.count("output.not_written")

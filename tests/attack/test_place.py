@@ -5,7 +5,6 @@ Real processes; the fault is a rename of the folder, or the settings of another 
 
 import json
 import signal
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ import httpx2
 import pytest
 
 from attack.conftest import MakeService
-from servers.processes import family, send
+from servers.processes import family, send, until
 from servers.service import RunningService
+from servers.speed import HANG_S
 
-LOOK_S = 20.0
 COMMANDS = (("serve", "--port", "0"), ("api", "--port", "0"), ("worker",))
 
 
@@ -72,25 +71,6 @@ def test_a_store_of_another_database_is_refused(running: RunningService, make_se
     assert (1, True) == (mixed.returncode, f"blobs is {store_id}; set" in mixed.stderr)
 
 
-def test_an_installation_without_ids_gets_them_where_its_bytes_are(
-    running: RunningService, make_service: MakeService, url: str
-) -> None:
-    """From before there were ids: the folder with the bytes is taken, an empty one is refused."""
-    job = running.wait(running.submit("Kept here."))
-    running.stop()
-    (running.folder / "blobs" / "store.json").unlink()
-    database = running.open_database()
-    database.write(lambda tx: tx.do("delete from store"))
-    database.close()
-    other = make_service(running.folder.with_name("elsewhere"), url)
-    refused = other.command("worker", check=False, timeout_s=30)
-    running.start()
-
-    assert (1, True) == (refused.returncode, "has none of the" in refused.stderr)
-    assert 200 == _download(running, job)
-    assert (running.folder / "blobs" / "store.json").exists()
-
-
 def test_a_data_folder_that_is_moved_away_ends_acceptance(
     make_service: MakeService, fresh_url: str | None
 ) -> None:
@@ -106,18 +86,18 @@ def test_a_data_folder_that_is_moved_away_ends_acceptance(
     running.wait(kept)
     away = running.folder.with_name("moved")
     running.folder.rename(away)
-    _until(lambda: "place.lost" in running.log_path.read_text())
+    until(lambda: "place.lost" in running.log_path.read_text(), HANG_S, "it is noticed")
     with running.client() as http:
         refused = [_post(http) for _ in range(5)]
         ready = http.get("/readyz")
     worker = family(running).worker
     assert worker is not None
     send(worker, signal.SIGKILL)
-    _until(lambda: "worker.not_started" in running.log_path.read_text())
+    until(lambda: "worker.not_started" in running.log_path.read_text(), HANG_S, "no worker starts")
     made = running.folder.exists()
     away.rename(running.folder)
-    _until(lambda: "place.back" in running.log_path.read_text())
-    _until(lambda: _is_ready(running))
+    until(lambda: "place.back" in running.log_path.read_text(), HANG_S, "it is back")
+    until(lambda: _is_ready(running), HANG_S, "it is ready")
     with running.client() as http:
         accepted = _post(http)
         listed = http.get("/v1/jobs").json()["data"]
@@ -143,10 +123,3 @@ def _download(running: RunningService, job: dict[str, Any]) -> int:
 def _is_ready(running: RunningService) -> bool:
     with running.client() as http:
         return http.get("/readyz").status_code == 200
-
-
-def _until(is_so: Any) -> None:
-    until = time.monotonic() + LOOK_S
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.05)

@@ -18,6 +18,7 @@ import pytest
 
 from servers import checker
 from servers.document import Route, routes
+from servers.ports import free_port
 from servers.recordings import body as recognition
 from servers.recordings import recording as flac
 from servers.service import FINAL, RunningService
@@ -63,7 +64,7 @@ class Bait:
 
 
 @pytest.fixture
-def bait(make_service: MakeService, fresh_url: str | None, free_port: int, tmp_path: Path) -> Iterator[Bait]:
+def bait(make_service: MakeService, fresh_url: str | None, tmp_path: Path) -> Iterator[Bait]:
     upstream = UpstreamServer()
     url = fresh_url and fresh_url.replace("postgres@", f"postgres:{DATABASE_PASSWORD}@")
     (tmp_path / "tmp").mkdir()
@@ -72,7 +73,7 @@ def bait(make_service: MakeService, fresh_url: str | None, free_port: int, tmp_p
         url,
         config=UPSTREAM.format(url=upstream.url),
         TENUTO_LOG="debug",
-        TENUTO_METRICS_PORT=str(free_port),
+        TENUTO_METRICS_PORT=str(free_port()),
         TENUTO_REGISTRATION="open",
         TMPDIR=str(tmp_path / "tmp"),
         UPSTREAM_KEY=UPSTREAM_KEY,

@@ -84,30 +84,3 @@ def test_a_call_that_breaks_is_503_and_made_once(chatting: Chatting, fault: str)
     assert (503, "model_unavailable") == (answer.status_code, answer.json()["error"]["code"])
     assert 1 <= int(answer.headers["retry-after"]) <= 120
     assert calls == chatting.calls() - before
-
-
-@pytest.mark.parametrize("is_reset", [True, False])
-def test_a_stream_that_breaks_ends_with_an_error(chatting: Chatting, is_reset: bool) -> None:
-    """The pieces that came are sent, then an error and no [DONE]: nobody takes it for a whole answer (P6)."""
-    chatting.ask()
-    chatting.link.cut()
-    if is_reset:
-        chatting.link.cut_at(b'"content": " two"', Towards.CLIENT)
-    else:
-        chatting.link.cut_after(900, Towards.CLIENT)
-    # A reset overtakes what was not read yet: the pieces before it have the time to arrive.
-    answer = chatting.ask("[up:slow=0.3]", stream=True)
-
-    assert 200 == answer.status_code
-    assert "one" in answer.text or not is_reset
-    assert '"error"' in answer.text
-    assert "[DONE]" not in answer.text
-    assert '"finish_reason":"stop"' not in answer.text
-
-
-def test_a_slow_link_is_slow_and_nothing_else(chatting: Chatting) -> None:
-    """Late blocks make a late answer, whole."""
-    chatting.link.delay(0.1)
-    answer = chatting.ask("Late.")
-
-    assert (200, "Late.") == (answer.status_code, answer.json()["choices"][0]["message"]["content"])

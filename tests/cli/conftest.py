@@ -48,8 +48,24 @@ class Operator:
 
 @pytest.fixture
 def operator(tmp_path: Path) -> Operator:
-    """The command line on a folder that is not there yet."""
     return Operator(tmp_path / "data")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith(("TENUTO_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
+    return home
+
+
+def run(*words: str, folder: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command of that person in a script."""
+    return forking.complete(words, env=os.environ | {"TENUTO_PULL": "never"} | variables, cwd=folder)
 
 
 @pytest.fixture(scope="session", params=("sqlite", "postgresql"))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import run
 from servers.postgres import PostgresServer
 from servers.service import TENUTO, RunningService
 from servers.terminals import at_a_terminal
@@ -18,20 +19,7 @@ LOGGED_OUT = 4
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder without a login, of the user who runs the services of the test."""
-    for name in ("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_DATA", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home" / ".local" / "state"))
-    (tmp_path / "home").mkdir()
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def own(home: Path, tmp_path: Path) -> Iterator[RunningService]:
-    """`tenuto serve` of this user, without an account."""
     service = RunningService(tmp_path / "data")
     service.start()
     yield service
@@ -40,23 +28,9 @@ def own(home: Path, tmp_path: Path) -> Iterator[RunningService]:
         service.stop()
 
 
-def run(*words: str, folder: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A command in a script."""
-    return subprocess.run(
-        [TENUTO, *words],
-        cwd=folder,
-        env=os.environ | variables,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-
-
 def test_on_a_terminal_a_verb_asks_once_and_then_works(
     own: RunningService, home: Path, tmp_path: Path
 ) -> None:
-    """Whoever says no, and a script, is told the one command and nothing is made; with Return comes a WAV."""
     refused, told = at_a_terminal(b"n\n", "say", "Hello", folder=tmp_path)
     script = run("say", "Hello")
     before = own.command_json("admin", "accounts", "list"), (home / ".config").exists()
@@ -74,7 +48,6 @@ def test_on_a_terminal_a_verb_asks_once_and_then_works(
 
 
 def test_a_login_is_the_operators_account_and_logging_out_revokes_its_key(own: RunningService) -> None:
-    """What `login --local` made stops working with `logout`. Of several accounts none is guessed."""
     own.command("admin", "accounts", "create", "mine", "--credit", "3")
     made = run("login", "--local")
     listed = run("login", "--list").stdout.splitlines()
@@ -106,16 +79,15 @@ def test_an_operators_command_in_another_folder_makes_nothing(own: RunningServic
     assert f"there is no Tenuto data in {elsewhere}/tenuto-data; a service of yours has its" in refused.stderr
     assert ([], str(own.folder)) == (list(elsewhere.iterdir()), named)
     assert 0 == run("admin", *words, "--data", named, folder=elsewhere).returncode
-    assert (
-        0 == run("admin", "accounts", "create", "new", "--data", "tenuto-data", folder=elsewhere).returncode
-    )
 
 
-def test_only_a_live_service_of_this_user_counts(own: RunningService, home: Path, tmp_path: Path) -> None:
+def test_only_a_live_service_of_this_user_counts(own: RunningService, home: Path) -> None:
     """Killed, a folder or a note of everybody's, another machine's note, a damaged one: as if none."""
     [note] = (home / ".local/state/tenuto/services").iterdir()
-    text = note.read_text()
-    seen = []
+    text, none = (
+        note.read_text(),
+        "tenuto: no API key: no service of yours runs on this machine → tenuto serve\n",
+    )
     for content, folder_mode, mode in (
         (text.replace('"machine": "', '"machine": "other-'), 0o700, 0o600),
         ("{", 0o700, 0o600),
@@ -125,33 +97,27 @@ def test_only_a_live_service_of_this_user_counts(own: RunningService, home: Path
         note.write_text(content)
         own.folder.chmod(folder_mode)
         note.chmod(mode)
-        seen.append(run("login", "--local").stderr)
+
+        assert none == run("login", "--local").stderr
     note.chmod(0o600)
     alive = run("balance").stderr
     own.kill()
-    killed = run("balance").stderr
 
-    assert ["tenuto: no API key: no service of yours runs on this machine → tenuto serve\n"] * 4 == seen
     assert "→ tenuto login --local" in alive
-    assert "tenuto: no API key: no key for http://127.0.0.1:8080: run" in killed
-    assert 0o600 == note.stat().st_mode & 0o777
+    assert "tenuto: no API key: no key for http://127.0.0.1:8080: run" in run("balance").stderr
 
 
 def test_of_two_services_none_is_taken_and_a_named_one_is(own: RunningService, tmp_path: Path) -> None:
-    """In whatever folders they are; an address that is not one of them is a service like any other."""
     other = RunningService(tmp_path / "other")
     other.start()
     both = run("say", "Hello")
     elsewhere = run("say", "Hello", TENUTO_BASE_URL="http://127.0.0.1:9")
     chosen = run("login", "--local", other.url)
-    here = run("whoami", "--json")
     other.stop()
-    left = run("balance", "--url", own.url)
 
     assert f"several services of yours run here: {', '.join(sorted((own.url, other.url)))}" in both.stderr
     assert "no key for http://127.0.0.1:9" in elsewhere.stderr
-    assert (0, 0) == (chosen.returncode, here.returncode) and other.url in here.stdout
-    assert f"a service of yours runs at {own.url} → tenuto login --local" in left.stderr
+    assert 0 == chosen.returncode and other.url in run("login", "--list").stdout
 
 
 def test_a_service_on_postgresql_offers_no_login(
@@ -170,26 +136,22 @@ def test_a_service_on_postgresql_offers_no_login(
 def test_without_arguments_tenuto_shows_what_is_and_what_comes_next(
     home: Path, tmp_path: Path, own: RunningService
 ) -> None:
-    """A service, a login and its models, each once it is there; then commands that work as they stand."""
-    before = run().stdout
+
+    def shown(**variables: str) -> str:
+        done = subprocess.run([TENUTO], env=os.environ | variables, capture_output=True, text=True)
+        assert (0, "") == (done.returncode, done.stderr)
+        return done.stdout
+
+    nothing = shown(HOME=str(tmp_path / "nobody"), XDG_STATE_HOME=str(tmp_path / "nobody"))
+    before = shown()
     run("login", "--local")
-    after = run()
+    after = shown()
     own.stop()
-    stopped = run().stdout
+    stopped = shown()
 
     assert f"service:  yours runs at {own.url}, with its data in {own.folder}\nlogin:    none yet\n" in before
-    assert re.search(rf"^login:    {own.url} with the key tn_...…....$", after.stdout, re.MULTILINE)
-    assert "\nmodels:   7 of 7 ready\n" in after.stdout
+    assert re.search(rf"^login:    {own.url} with the key tn_...…....$", after, re.MULTILINE)
+    assert "\nmodels:   7 of 7 ready\n" in after
     assert '\n  tenuto say "Hello" -o hello.wav  turn text into speech\n' in before
-    assert (0, "") == (after.returncode, after.stderr)
+    assert "\n  tenuto serve  " in nothing and not (tmp_path / "nobody").exists()
     assert "none of yours runs" in stopped and "models:   the service does not answer" in stopped
-
-
-def test_without_arguments_nothing_is_made(home: Path) -> None:
-    """No folder, no login, no data: the first thing to run is `tenuto serve`."""
-    done = run(LC_ALL="zh_CN.UTF-8")
-
-    assert (0, "") == (done.returncode, done.stderr)
-    assert "登录：  还没有" in done.stdout.splitlines()
-    assert "  tenuto serve  " in done.stdout
-    assert [] == list(home.rglob("*")) and not (home.parent / "tenuto-data").exists()

@@ -1,6 +1,5 @@
-"""`tenuto serve`, and `tenuto api` with `tenuto worker` beside it: what they say, do and leave."""
+"""`tenuto serve`: what it says, does and leaves, and where its settings come from."""
 
-import json
 import os
 import re
 import shlex
@@ -8,11 +7,9 @@ import signal
 import socket
 import subprocess
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import httpx2
 import pytest
@@ -21,7 +18,6 @@ from structlog.testing import capture_logs
 from cli.conftest import Operator
 from servers.command_lines import told
 from servers.service import TENUTO
-from tenuto.host.registry import entries
 from tenuto.process import data_opening
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -67,7 +63,6 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "XDG_CONFIG_HOME": str(tmp_path / "config")}
     asked = subprocess.run([command, *line], env=environment, capture_output=True, text=True)
     subprocess.run([command, "login", "--local"], env=environment, capture_output=True, check=True)
-    listed = subprocess.run([command, "models", "--json"], env=environment, capture_output=True, check=True)
     second = operator("serve", "--port", "0", engines="fake")
     alive = httpx2.get(f"{url}/livez").status_code
     code = stop(first)
@@ -76,74 +71,60 @@ def test_serve_says_where_it_is_and_the_first_time_how_to_begin(
     stop(again)
 
     assert f"Tenuto answers at {url}, its data is in {operator.folder}" == said[0]
-    assert said[1].startswith("To set up the studio, open this link; ")
+    assert said[1].startswith("To set up the studio, open this link; ") and said[1] == later[1]
     assert re.fullmatch(rf"  {url}/setup#[\w-]{{43}}", said[2])
-    assert ["say", "Hello"] == line
-    assert (1, 200) == (second.returncode, alive)
-    assert f"is in use by another `tenuto serve` (pid {first.pid}" in told(second)
-    assert f"a service of yours runs at {url} → tenuto login --local\n" in asked.stderr
-    assert said[1] == later[1]
     assert said[2].partition("#")[2] != later[2].partition("#")[2]
-    assert all(model["id"].startswith("fake/") for model in json.loads(listed.stdout))
-    assert 0 == code
-    assert again.stdout is not None
-    assert "" == again.stdout.read()
+    assert ["say", "Hello"] == line
+    assert f"a service of yours runs at {url} → tenuto login --local\n" in asked.stderr
+    assert f"is in use by another `tenuto serve` (pid {first.pid}" in told(second)
+    assert (1, 200, 0) == (second.returncode, alive, code)
+    assert again.stdout is not None and "" == again.stdout.read()
+
+
+@pytest.fixture
+def lameenc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module that commands load in place of a library."""
+    folder = tmp_path / "instead"
+    folder.mkdir()
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)
+    return folder / "lameenc.py"
 
 
 def test_a_process_that_cannot_load_what_renditions_need_stops(
-    operator: Operator, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    operator: Operator, start: Start, lameenc: Path
 ) -> None:
     """Its supervisor restarts it: a failed import of numpy cannot be retried in the same process."""
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    (broken / "lameenc.py").write_text("raise ImportError('Too many open files')")
-    monkeypatch.setenv(
-        "PYTHONPATH", os.pathsep.join(filter(None, [str(broken), os.environ.get("PYTHONPATH")]))
-    )
-    process = start("serve", "--port", "0", "--engines", "fake")
-    code = process.wait(WAIT_S)
-    logged = (operator.folder.parent / "serve.log").read_text()
+    lameenc.write_text("raise ImportError('Too many open files')")
+    code = start("serve", "--port", "0", "--engines", "fake").wait(WAIT_S)
 
     assert 0 == code
-    assert '"reason": "Too many open files", "event": "libraries.not_loaded"' in logged
+    assert '"reason": "Too many open files", "event": "libraries.not_loaded"' in log_of(operator)
 
 
 def test_a_stop_right_after_the_start_lets_the_libraries_load(
-    operator: Operator, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    operator: Operator, start: Start, lameenc: Path
 ) -> None:
     """If Python exited during the import of soxr, which is C++, the process would end with SIGABRT."""
-    slow = tmp_path / "slow"
-    slow.mkdir()
-    (slow / "lameenc.py").write_text(
+    lameenc.write_text(
         "import sys, time\nprint('loading', flush=True)\ntime.sleep(1)\nprint('loaded', file=sys.stderr)"
     )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(slow), os.environ.get("PYTHONPATH")])))
     process = start("serve", "--port", "0", "--engines", "fake")
-    assert process.stdout is not None
-    while "loading" not in process.stdout.readline():
+    while "loading" not in lines(process, 1)[0]:
         assert process.poll() is None
-    process.terminate()
-    code = process.wait(WAIT_S)
 
-    assert 0 == code
-    assert "loaded\n" in (operator.folder.parent / "serve.log").read_text()
+    assert 0 == stop(process)
+    assert "loaded\n" in log_of(operator)
 
 
-@pytest.mark.parametrize(("processes", "is_full"), [("1", True), ("2", False)])
-def test_a_service_runs_although_nothing_can_be_printed(
-    operator: Operator, tmp_path: Path, processes: str, is_full: bool
-) -> None:
-    """Its stdout is on a full disk, or a pipe without a reader: a restart is how content gets erased."""
-    reader, pipe = os.pipe()
-    os.close(reader)
-    full = os.open("/dev/full", os.O_WRONLY)
-    settings = operator.environment(engines="fake", api_processes=processes, port="0")
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(
-            [TENUTO, "serve"], env=settings, stdout=full if is_full else pipe, stderr=log
-        )
-    os.close(full)
-    os.close(pipe)
+def log_of(operator: Operator) -> str:
+    return (operator.folder.parent / "serve.log").read_text()
+
+
+def test_a_service_runs_although_nothing_can_be_printed(operator: Operator, tmp_path: Path) -> None:
+    settings = operator.environment(engines="fake", port="0")
+    with (tmp_path / "log").open("w") as log, Path("/dev/full").open("w") as full:
+        process = subprocess.Popen([TENUTO, "serve"], env=settings, stdout=full, stderr=log)
     try:
         until(lambda: "output.not_written" in (tmp_path / "log").read_text() or process.poll() is not None)
         signed = (operator.folder / "serve.lock").read_text().strip().partition(", ")[2]
@@ -155,78 +136,27 @@ def test_a_service_runs_although_nothing_can_be_printed(
     assert (200, 0) == (answer.status_code, code)
 
 
-def test_a_bad_address_is_refused_before_anything_is_made(operator: Operator) -> None:
-    """A port in use names the process; an invalid host is named; no folder is left behind."""
+def test_what_cannot_be_served_is_refused_before_anything_is_made(operator: Operator) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = str(listening.getsockname()[1])
         taken = operator("serve", "--port", port, engines="fake")
     nowhere = operator("serve", host="host.invalid", engines="fake")
+    fake = operator("worker", "--models", "fake/speech")
 
-    assert (
-        f"Address already in use by {Path('/proc/self/comm').read_text().strip()} (pid {os.getpid()});"
-        in told(taken)
-    )
+    name = Path("/proc/self/comm").read_text().strip()
+    assert f"Address already in use by {name} (pid {os.getpid()});" in told(taken)
     assert told(nowhere).startswith("cannot listen on host.invalid:8080: ")
-    assert (1, 1) == (taken.returncode, nowhere.returncode)
+    assert told(fake).startswith("there is no model fake/speech; there are hexgrad/Kokoro-82M, ")
+    assert (1, 1, 1) == (taken.returncode, nowhere.returncode, fake.returncode)
     assert not operator.folder.exists()
 
 
-def test_api_and_worker_run_a_job_together(
-    operator: Operator, start: Start, dialect: str, database_url: str
-) -> None:
-    """Two processes on one database; the worker runs the models it was given, the others are not callable."""
-    operator.settings.update(database=database_url, engines="fake")
-    operator("admin", "accounts", "create", "me")
-    key = operator.json("admin", "keys", "create", "--account", "me")["key"]
-    api = start("api", "--port", "0")
-    url = address(lines(api, 1)[0])
-    head = {"Authorization": f"Bearer {key}"}
-    with httpx2.Client(base_url=url, headers=head) as client:
-        early = submit(client, "fake/speech")
-        worker = start("worker", "--models", "fake/speech")
-        # Chats need no worker: the API process answers them itself.
-        expected = {"fake/speech", "fake/chat"}
-        until(lambda: expected == {name for name, can in callables(client).items() if can})
-        refused = submit(client, "fake/metered-speech")
-        accepted = submit(client, "fake/speech")
-        job_id = accepted.json()["id"]
-        until(lambda: client.get(f"/v1/jobs/{job_id}").json()["state"] == "succeeded")
-
-    assert 200 == httpx2.get(f"{url}/readyz").status_code
-    assert [503, 503, 202] == [answer.status_code for answer in (early, refused, accepted)]
-    assert (0, 0) == (stop(worker), stop(api))
-
-
-def test_a_service_whose_only_model_is_a_chat_is_ready(
-    operator: Operator, start: Start, tmp_path: Path
-) -> None:
-    fakes = [entry.model for entry in entries(fake=True) if entry.kind != "chat"]
-    file = tmp_path / "tenuto.toml"
-    file.write_text("\n".join(f'[models."{name}"]\nenabled = false' for name in fakes))
-
-    url = address(lines(start("serve", "--port", "0", "--config", str(file), engines="fake"), 1)[0])
-
-    until(lambda: httpx2.get(f"{url}/readyz").status_code == 200)
-    assert 401 == httpx2.post(f"{url}/v1/chat/completions", json={}).status_code
-
-
-def test_a_worker_refuses_a_model_that_is_not_offered(operator: Operator) -> None:
-    unknown, fake = operator("worker", "--models", "nope"), operator("worker", "--models", "fake/speech")
-
-    assert told(unknown).startswith("there is no model nope; there are ")
-    assert told(fake).startswith("there is no model fake/speech; there are hexgrad/Kokoro-82M, ")
-    assert "fake/" not in told(fake).partition(";")[2]
-    assert (1, 1) == (unknown.returncode, fake.returncode)
-
-
 def lines(process: subprocess.Popen[str], count: int) -> list[str]:
-    """The next lines that it prints."""
     assert process.stdout is not None
     return [process.stdout.readline().rstrip("\n") for _ in range(count)]
 
 
 def address(line: str) -> str:
-    """The address in the first line."""
     found = re.search(r"http://[^,\s]+", line)
     assert found, line
     return found[0]
@@ -246,25 +176,46 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def callables(client: httpx2.Client) -> dict[str, Any]:
-    """Which models take jobs."""
-    return {model["id"]: model["callable"] for model in client.get("/v1/models").json()["data"]}
-
-
-def submit(client: httpx2.Client, model: str) -> httpx2.Response:
-    """A job of one word."""
-    head = {"Idempotency-Key": str(uuid.uuid4())}
-    return client.post("/v1/jobs", json={"model": model, "parameters": {"text": "Word."}}, headers=head)
-
-
-@pytest.mark.parametrize(("free", "warned"), [(1 << 30, False), ((1 << 30) - 1, True)])
 def test_a_service_on_a_nearly_full_disk_says_so_first(
-    free: int, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what there is and what is needed; it starts all the same, for erasing needs the service, too."""
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
-    with capture_logs() as logs:
-        data_opening.warn_of_little_space(tmp_path)
+    logged = []
+    for free in (1 << 30, (1 << 30) - 1):
+        monkeypatch.setattr("shutil.disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
+        with capture_logs() as logs:
+            data_opening.warn_of_little_space(tmp_path)
+        logged.append([(line["event"], line["free_mib"], line["needed_mib"]) for line in logs])
 
-    told = [(line["event"], line["free_mib"], line["needed_mib"], bool(line["reason"])) for line in logs]
-    assert ([("disk.low", free >> 20, 1024, True)] if warned else []) == told
+    assert [[], [("disk.low", 1023, 1024)]] == logged
+
+
+def test_all_wrong_settings_are_named_at_once(operator: Operator, tmp_path: Path) -> None:
+    file = tmp_path / "tenuto.toml"
+    file.write_text('colour = "red"\nport = 70001\n[models."hexgrad/Kokoro-82M"]\ndepth = 1\n')
+    done = operator("serve", "--port", "99999", "--config", str(file), engines="tin", no_such="1")
+    first, *wrong = done.stderr.splitlines()
+
+    assert (1, "", "tenuto: settings are wrong:") == (done.returncode, done.stdout, first)
+    named = (f"{file}: colour:", "TENUTO_NO_SUCH:", 'models."hexgrad/Kokoro-82M".depth:', "engines:", "port:")
+    assert [] == [line for line in wrong if not line.startswith(tuple(f"  {name}" for name in named))]
+    assert [] == [name for name in named if not any(line.startswith(f"  {name}") for line in wrong)]
+    assert "99999" in done.stderr and "70001" not in done.stderr
+    assert not operator.folder.exists()
+    other = tmp_path / "other"
+    assert 0 == operator("admin", "accounts", "create", "me", "--data", str(other)).returncode
+    assert (0o700, False) == (other.stat().st_mode & 0o777, operator.folder.exists())
+
+
+def test_a_place_that_cannot_be_used_is_told_in_one_line(operator: Operator, tmp_path: Path) -> None:
+    """No traceback for a folder that is a file, or a database that is away or none."""
+    (tmp_path / "file").touch()
+    (tmp_path / "none.db").write_text("This is no database." * 100)
+    away = operator("admin", "accounts", "list", database="postgresql://127.0.0.1:1/tenuto")
+    none = operator("admin", "accounts", "list", database=f"sqlite:///{tmp_path / 'none.db'}")
+    file = operator("admin", "accounts", "list", "--data", str(tmp_path / "file"))
+
+    assert "the database does not answer: Connection refused; start it" in told(away)
+    assert "file is not a database" in told(none)
+    assert "cannot be the data folder: File exists; choose another with --data" in told(file)
+    assert {1} == {done.returncode for done in (away, none, file)}

@@ -54,7 +54,6 @@ def words_of(command: str) -> list[str]:
 
 
 def test_every_command_in_a_tracked_text_is_one_that_parses() -> None:
-    """Documents, help, messages, deployment and examples: its options are ones that it has."""
     found = [(name, command) for name, text in tracked() for command in commands_in(name, text)]
     faults = [
         (name, command, fault)

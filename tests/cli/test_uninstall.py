@@ -1,13 +1,11 @@
 """`tenuto uninstall`: what lies where, and that only what was asked for goes, and only what is ours."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from servers import forking
+from cli.conftest import run
 from servers.command_lines import told
 from servers.service import RunningService
 from servers.terminals import at_a_terminal
@@ -16,13 +14,7 @@ from tenuto.features.help.uninstall import of_root
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user with everything that Tenuto leaves behind: weights, a login, an interrupted job, a script."""
-    for name in [name for name in os.environ if name.startswith(("TENUTO_", "XDG_"))]:
-        monkeypatch.delenv(name)
-    home = tmp_path / "home"
-    monkeypatch.setenv("HOME", str(home))
-    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+def used(home: Path) -> Path:
     files = {
         ".cache/tenuto/.verified/old-model.json": "{}",
         ".cache/tenuto/.compiled/decoder.compiled": "x",
@@ -41,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def data(home: Path, tmp_path: Path) -> Path:
+def data(used: Path, tmp_path: Path) -> Path:
     """A data folder in which a service has run, and one file of somebody else's."""
     folder = tmp_path / "data"
     made = run("admin", "accounts", "create", "ann", "--data", str(folder))
@@ -52,94 +44,71 @@ def data(home: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """A command in a script."""
-    return forking.complete(words, env=os.environ | {"TENUTO_PULL": "never"} | variables, timeout=300)
-
-
-def test_it_says_what_lies_where_and_removes_nothing(home: Path, data: Path) -> None:
-    """Each with its size and the option that removes it; in the reader's language, too."""
-    before = sorted(home.rglob("*")) + sorted(data.rglob("*"))
+def test_it_says_what_lies_where_and_removes_nothing(used: Path, data: Path) -> None:
+    before = sorted(used.rglob("*")) + sorted(data.rglob("*"))
     done = run("uninstall", "--json", TENUTO_DATA=str(data))
     found = {each["what"]: each for each in json.loads(done.stdout)}
     people = run("uninstall", TENUTO_DATA=str(data), LC_ALL="zh_CN.UTF-8")
-    after = sorted(home.rglob("*")) + sorted(data.rglob("*"))
+    after = sorted(used.rglob("*")) + sorted(data.rglob("*"))
 
     assert ["--data", "--cache", "--all", "--all", "--all"] == [
         found[name]["option"] for name in ("data", "weights", "logins", "journal", "completion")
     ]
-    assert f"{home}/.cache/Microsoft/DeveloperTools/.onnxruntime" == found["left by a library"]["path"]
+    assert f"{used}/.cache/Microsoft/DeveloperTools/.onnxruntime" == found["left by a library"]["path"]
     assert str(data) == found["data"]["path"] and 2004 == found["weights"]["size_bytes"]
     assert "数据\t" in people.stdout and "没有删除任何东西" in people.stderr
     assert before == after
 
 
-def test_only_what_is_asked_for_goes_and_only_what_is_ours(home: Path, data: Path) -> None:
-    """The weights, then the rest; what is somebody else's, or a library's, stays and is named."""
+def test_only_what_is_asked_for_goes_and_only_what_is_ours(used: Path, data: Path) -> None:
     cache = run("uninstall", "--cache", "--yes", TENUTO_DATA=str(data))
-    gone, kept = (home / ".cache/tenuto").exists(), (data / "tenuto.db").exists()
+    gone, kept = (used / ".cache/tenuto").exists(), (data / "tenuto.db").exists()
+    other = data.parent / "other"
+    (other / "blobs").mkdir(parents=True)
+    foreign = run("uninstall", "--data", str(other), "--yes")
     rest = run("uninstall", "--all", "--yes", TENUTO_DATA=str(data))
     again = run("uninstall", "--json", TENUTO_DATA=str(data))
 
     assert (0, False, True) == (cache.returncode, gone, kept), cache.stderr
-    assert f"removed: {home}/.cache/tenuto (2.0 KB)\n" == cache.stdout
+    assert f"removed: {used}/.cache/tenuto (2.0 KB)\n" == cache.stdout
     assert 0 == rest.returncode, rest.stderr
+    assert "Nothing was removed." in foreign.stderr and (other / "blobs").is_dir()
     assert ["notes.txt"] == [path.name for path in data.iterdir()]
     assert f"left in {data}, for it is not Tenuto's: notes.txt" in rest.stderr
-    assert f"not removed: {home}/.cache/Microsoft/DeveloperTools/.onnxruntime" in rest.stderr
+    assert f"not removed: {used}/.cache/Microsoft/DeveloperTools/.onnxruntime" in rest.stderr
     assert {
         ".cache/Microsoft/DeveloperTools/.onnxruntime/deviceid",
         ".local/share/bash-completion/completions/other",
-    } == {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()}
+    } == {str(path.relative_to(used)) for path in used.rglob("*") if path.is_file()}
     assert not [each for each in json.loads(again.stdout) if each["option"] is not None]
 
 
-def test_a_folder_that_is_not_ours_is_left_alone(home: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    (other / "blobs").mkdir(parents=True)
-    (other / "blobs" / "mine").write_text("x")
-    done = run("uninstall", "--data", str(other), "--yes")
-
-    assert 0 == done.returncode, done.stderr
-    assert "Nothing was removed." in done.stderr and (other / "blobs" / "mine").is_file()
-
-
-def test_it_asks_first(home: Path, data: Path) -> None:
-    """In a script it wants `--yes`; on a terminal, anything but yes removes nothing."""
+def test_it_asks_first(used: Path, data: Path) -> None:
     script = run("uninstall", "--data", str(data))
     answers = {}
-    for answer in (b"\n", b"no\n", b"y\n"):
+    for answer in (b"\n", b"y\n"):
         code, shown = at_a_terminal(answer, "uninstall", "--data", str(data))
         answers[answer] = (code, (data / "tenuto.db").exists())
 
     assert 1 == script.returncode and "add --yes" in script.stderr
-    assert {b"\n": (1, True), b"no\n": (1, True), b"y\n": (0, False)} == answers
+    assert {b"\n": (1, True), b"y\n": (0, False)} == answers
     assert "tenuto admin backup DIR" in shown
 
 
-def test_it_is_refused_while_a_service_runs(home: Path, tmp_path: Path) -> None:
-    """Neither the data under it nor the weights of its engines; when it has stopped, both go."""
-    service = RunningService(
-        tmp_path / "served", variables={"XDG_STATE_HOME": str(home / ".local/state"), "HOME": str(home)}
-    )
+def test_it_is_refused_while_a_service_runs(used: Path, tmp_path: Path) -> None:
+    service = RunningService(tmp_path / "served", variables={"XDG_STATE_HOME": str(used / ".local/state")})
     service.start()
-    try:
-        refused = [
-            told(run("uninstall", option, "--yes", TENUTO_DATA=str(service.folder)))
-            for option in ("--data", "--cache", "--all")
-        ]
-    finally:
-        service.stop()
-    done = run("uninstall", "--data", str(service.folder), "--cache", "--yes")
+    words = ("uninstall", "--cache", "--data", str(service.folder), "--yes")
+    refused = [told(run(*words)), told(run("uninstall", "--all", "--yes", TENUTO_DATA=words[3]))]
+    service.stop()
+    done = run(*words)
 
-    reason = f"a service is running on {service.folder}; stop it first. Nothing was removed"
-    assert [reason] * 3 == refused
+    assert [f"a service is running on {words[3]}; stop it first. Nothing was removed"] * 2 == refused
     assert 0 == done.returncode, done.stderr
-    assert not service.folder.exists() and not (home / ".cache/tenuto").exists()
+    assert not service.folder.exists() and not (used / ".cache/tenuto").exists()
 
 
 def test_what_root_has_installed_is_listed_alone(tmp_path: Path) -> None:
-    """The units and folders of docs/operations/systemd.md; sizes are written as people do."""
     for name in ("etc/systemd/system/tenuto-serve.service", "etc/systemd/system/cron.service"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")

@@ -45,16 +45,12 @@ class TaskNow(Task):
 
 
 class GetTask(Request[GetTaskRequestParams, Literal["tasks/get"]]):
-    """Ask for a task."""
-
     method: Literal["tasks/get"] = "tasks/get"
     params: GetTaskRequestParams
     name_param = "taskId"
 
 
 class CancelTask(Request[GetTaskRequestParams, Literal["tasks/cancel"]]):
-    """Cancel a task."""
-
     method: Literal["tasks/cancel"] = "tasks/cancel"
     params: GetTaskRequestParams
     name_param = "taskId"
@@ -78,12 +74,10 @@ class Tasks(ClientExtension):
 
 
 def say(**event: Any) -> None:
-    """Print what has happened."""
     print(json.dumps(event), flush=True)
 
 
 async def task_of(session: Any, task_id: str) -> TaskNow:
-    """A task as it is now."""
     request = GetTask(params=GetTaskRequestParams(task_id=task_id))
     now: TaskNow = await session.send_request(request, TaskNow)
     return now
@@ -99,21 +93,13 @@ async def poll(session: Any, task_id: str) -> CallToolResult:
 
 
 @asynccontextmanager
-async def connected(
-    folder: Path, *extensions: ClientExtension, limit_blocks: int | None = None, **variables: str
-) -> AsyncIterator[Client]:
-    """A client of `tenuto mcp FOLDER`; `limit_blocks`: the largest file it may write, in KiB."""
-    command, arguments = TENUTO, ["mcp", str(folder)]
-    if limit_blocks is not None:
-        words = ["-c", f'ulimit -f {limit_blocks}; exec "$0" "$@"', command, *arguments]
-        command, arguments = "bash", words
-    server = StdioServerParameters(command=command, args=arguments, env={**os.environ, **variables})
+async def connected(folder: Path, *extensions: ClientExtension) -> AsyncIterator[Client]:
+    server = StdioServerParameters(command=TENUTO, args=["mcp", str(folder)], env={**os.environ})
     async with Client(stdio_client(server), extensions=list(extensions)) as client:
         yield client
 
 
 def facts(result: CallToolResult) -> dict[str, Any]:
-    """What a tool answered as JSON; it must not be an error."""
     assert not result.is_error, result.content
     structured: dict[str, Any] = result.structured_content
     return structured

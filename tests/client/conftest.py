@@ -2,19 +2,33 @@
 
 import hashlib
 import os
+import wave
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from servers.scripted import Reply
+from servers.callers import Caller
+from servers.scripted import Reply, ScriptedService
+from servers.service import RunningService
+from tenuto_client import Tenuto
 
 JOB = "job_01jd4k0a3v6c8e9g2h5m7n0p1q"
 ARTIFACT = "artifact_01jd4k0f5t8x0z2b4d6f8h0k2m"
 SOUND = b"RIFF" + bytes(range(256)) * 40
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def sound(seconds: float = 1.2, rate: int = 44_100, channels: int = 2, value: int = 272) -> bytes:
+    """A WAV of a steady value."""
+    file = BytesIO()
+    with wave.open(file, "wb") as wav:
+        wav.setparams((channels, 2, rate, 0, "NONE", ""))
+        wav.writeframes(value.to_bytes(2, "little") * channels * round(seconds * rate))
+    return file.getvalue()
 
 
 @dataclass
@@ -45,7 +59,6 @@ def told(state: str, **fields: Any) -> Reply:
 
 
 def accepted(**headers: str) -> Reply:
-    """The answer to a submission."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     body = {"id": JOB, "state": "queued", "artifacts": [], "kind": "speech"}
     return Reply(202, body, {"Location": f"/v1/jobs/{JOB}", **named})
@@ -59,15 +72,18 @@ def succeeded(content: bytes = SOUND, media_type: str = "audio/wav", **fields: A
 
 
 def content(body: bytes = SOUND, media_type: str = "audio/wav", **more: Any) -> Reply:
-    """A download."""
     return Reply(
         more.pop("status", 200), body, {"Content-Type": media_type, **more.pop("headers", {})}, **more
     )
 
 
+def client(service: ScriptedService, clock: VirtualClock, key: str = "tn_test", **options: Any) -> Tenuto:
+    """The client of a service by script, whose time is the test's."""
+    return Tenuto(key, service.url, clock=clock, **options)
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Hide the environment and login of the person who runs the tests."""
     for name in ("TENUTO_API_KEY", "TENUTO_BASE_URL", "TENUTO_JOURNAL", "LC_ALL", "LC_MESSAGES", "LANG"):
         monkeypatch.delenv(name, raising=False)
     # Weights are many, and everybody's.
@@ -81,5 +97,20 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def clock() -> VirtualClock:
-    """Time that passes when it is waited for."""
     return VirtualClock()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder that the user names."""
+    path = tmp_path / "files"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def as_caller(service: RunningService, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> Caller:
+    """A caller as whom every command is run."""
+    monkeypatch.setenv("TENUTO_BASE_URL", service.url)
+    monkeypatch.setenv("TENUTO_API_KEY", caller.key)
+    return caller

@@ -1,5 +1,7 @@
 """Every block of code in docs/guide is run, page by page, as a reader would: in order, in one folder."""
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -7,13 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
-from client.test_sdk import sound
+from client.conftest import ARTIFACT, JOB, SOUND, content, sound
 from servers.callers import Caller
 from servers.receiver import Receiver
+from servers.scripted import Reply, ScriptedService
 from servers.service import TENUTO, RunningService
 from tenuto_client.commands import VERBS
 
@@ -66,7 +70,6 @@ def command(language: str, text: str) -> list[str] | None:
 def test_every_block_of_the_page_runs(
     page: str, service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
-    """In order, each with success; a page begins with a recording `note.wav` and `morning.wav` at hand."""
     for name in ("note.wav", "morning.wav"):
         (tmp_path / name).write_bytes(sound())
     (tmp_path / "node_modules").mkdir()
@@ -92,7 +95,6 @@ def test_every_block_of_the_page_runs(
 
 
 def test_both_languages_have_the_same_pages_blocks_and_verbs() -> None:
-    """Both languages cover the same things; every command is on the page, but the server for assistants."""
     english, chinese = ([page[3:] for page in PAGES if page.startswith(lang)] for lang in ("en", "zh"))
     shapes = [
         [language for language, _ in blocks(f"{lang}/{page}")] for page in english for lang in ("en", "zh")
@@ -102,3 +104,52 @@ def test_both_languages_have_the_same_pages_blocks_and_verbs() -> None:
     assert english == chinese and shapes[::2] == shapes[1::2]
     assert {"sh", "python", "js", "yaml"} >= {language for shape in shapes for language in shape}
     assert not [verb for verb in VERBS if f"tenuto {verb}" not in commands]
+
+
+ROOT = GUIDE.parents[1]
+READER = {"TENUTO_API_KEY": "tn_test", "KEY": "tn_test", "LC_ALL": "C"}
+EXAMPLES = ["en/sh", "en/js"]
+"""In Chinese the blocks are the same (`test_guide.py`)."""
+
+
+def example(name: str) -> list[str]:
+    """What is run: the page's block in this language."""
+    language, _, kind = name.partition("/")
+    [text] = [text for found, text in blocks(f"{language}/other-clients.md") if found == kind]
+    line = command(kind, text)
+    if line is None:
+        pytest.fail("Node.js is not installed: this example cannot be run")
+    return line
+
+
+def operation(state: str, **fields: Any) -> bytes:
+    """A job as the service writes it, without white space."""
+    return json.dumps({"id": JOB, "state": state, "artifacts": [], **fields}, separators=(",", ":")).encode()
+
+
+def artifact() -> dict[str, Any]:
+    sha256 = hashlib.sha256(SOUND).hexdigest()
+    return {"id": ARTIFACT, "media_type": "audio/wav", "size_bytes": len(SOUND), "sha256": sha256}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "wrong", [content(media_type="text/html"), content(SOUND[:-1]), content(SOUND[:-1] + b"\0")]
+)
+def test_no_example_calls_a_wrong_download_right(name: str, wrong: Reply, tmp_path: Path) -> None:
+    """Another media type, length or hash ends in an error, and the job is left alone (R225, R226)."""
+    replies = [Reply(202, operation("succeeded", artifacts=[artifact()])), wrong]
+    with ScriptedService(replies) as service:
+        ended = run(name, service.url, tmp_path)
+        posts = [asked for asked in service.asked if asked.method == "POST"]
+
+    assert ended.returncode and 1 == len(posts)
+    assert "whole" not in ended.stdout and "verified" not in ended.stdout
+
+
+def run(name: str, url: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """The example's own process, in an empty folder."""
+    environment = os.environ | READER | {"TENUTO_BASE_URL": url}
+    return subprocess.run(
+        example(name), cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+    )

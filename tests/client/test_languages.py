@@ -28,7 +28,6 @@ def test_the_studio_and_the_client_detect_by_one_table() -> None:
 
 
 def test_say_takes_the_nearest_language_that_is_spoken() -> None:
-    """A language that no model speaks is read as English; without letters it is Chinese."""
     texts = ("Bonjour tout le monde", "你好", "Привет, мир", "2024")
 
     assert ["en", "zh", "en", "zh"] == [guess(text) for text in texts]

@@ -1,34 +1,25 @@
 """`tenuto mcp` as the official client sees it: tools, files, progress, tasks, kills."""
 
 import asyncio
-import json
 import os
-import signal
-import subprocess
 import sys
 import threading
-import wave
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from mcp import Client, MCPError
+from mcp import Client
 from mcp_types import (
     CallToolResult,
-    EmptyResult,
-    GetTaskRequestParams,
     ImageContent,
     ResourceLink,
     TextContent,
 )
 
-from client.assistant import CancelTask, Tasks, connected, facts, task_of
-from client.test_kills_of_the_client import ledger
+from client.assistant import connected, facts
+from client.conftest import sound
 from client.test_verbs import Run, run
 from servers.callers import ON_ONE_DATABASE, Caller
-from servers.service import RunningService
-from tenuto_client import placing
 from tenuto_client.errors import InvalidSetting, JournalError
 from tenuto_client.session import link_to
 from tenuto_mcp.arguments import SayToFile
@@ -40,35 +31,9 @@ pytestmark = pytest.mark.variant("database", only="postgresql")
 
 __all__ = ["run"]
 
-TESTS = Path(__file__).parents[1]
-WAITS_2_S = 1120
-"""A sound of this value makes the fake engine wait."""
 MOST_BYTES = 130_000
 """Of an answer; an image of 64 KiB is 87 KB of base64."""
 T = TypeVar("T")
-
-
-def recording(path: Path, value: int = 300, seconds: float = 1.0) -> None:
-    """A WAV that is sent as it is."""
-    with wave.open(str(path), "wb") as wav:
-        wav.setparams((1, 2, 16_000, 0, "NONE", ""))
-        wav.writeframes(value.to_bytes(2, "little") * round(16_000 * seconds))
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The folder that the user names."""
-    path = tmp_path / "files"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def as_caller(service: RunningService, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> Caller:
-    """A caller as whom every command is run."""
-    monkeypatch.setenv("TENUTO_BASE_URL", service.url)
-    monkeypatch.setenv("TENUTO_API_KEY", caller.key)
-    return caller
 
 
 def asking(folder: Path, ask: Any, *extensions: Any, **options: Any) -> Any:
@@ -83,20 +48,16 @@ def asking(folder: Path, ask: Any, *extensions: Any, **options: Any) -> Any:
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("say", {}, "text: missing"),
-    ("say", {"text": ""}, "text: string should have at least 1 character"),
     ("say", {"text": "x", "speed": 3}, "speed: input should be less than or equal to 2"),
     ("say", {"text": "x", "pitch": 3}, "pitch: unknown; choose from model"),
     ("say", {"text": "x", "voice": "Nobody"}, "voice: no voice of this name"),
-    ("say", {"text": "x", "model": "none/such"}, "none/such"),
     ("say", {"text": "x", "output": "x.png"}, "output: x.png should end in one of wav"),
     ("say", {"text": "x", "output": "x.wav", "format": "mp3"}, "output: x.wav should end in .mp3"),
     ("say", {"text": "x", "output": "taken.wav"}, "output: taken.wav exists"),
     ("say", {"text": "x", "output": "none/x.wav"}, "none/x.wav: no such folder"),
-    ("say", {"text": "x", "output": "sub"}, "sub is a folder"),
     ("say", {"text": "x", "output": "../x.wav"}, "../x.wav is outside of"),
     ("say", {"text": "x", "output": "out/x.wav"}, "out/x.wav is outside of"),
     ("say", {"text": "x", "output": "x\x00.wav"}, "this is not the name of a file"),
-    ("say", {"text": "x" * 9000}, "text: string should have at most 8192 characters"),
     ("transcribe", {"file": "none.wav"}, "none.wav: no such file"),
     ("transcribe", {"file": "/etc/passwd"}, "/etc/passwd is outside of"),
     ("transcribe", {"file": "sub/../../secret.wav"}, "secret.wav is outside of"),
@@ -106,11 +67,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("transcribe", {"file": ".tenuto/x.journal"}, "is in .tenuto"),
     ("transcribe", {"file": "text.wav"}, "text.wav cannot be read"),
     ("draw", {"prompt": "x", "width": 100}, "width: input should be greater than or equal to 256"),
-    ("draw", {"prompt": "x", "width": 257, "height": 256}, "width"),
     ("job", {"job_id": "job_none"}, "There is nothing under this id."),
-    ("job", {"job_id": 7}, "job_id: input should be a valid string"),
-    ("voices", {"language": "en"}, "language: unknown; choose from lang, search"),
-    ("models", {"kind": "music"}, "kind: input should be 'speech'"),
     ("balance", {"account": "x"}, "account: unknown; this tool takes no arguments"),
     ("sing", {}, "there is no tool of this name; choose from say"),
 ]
@@ -118,12 +75,10 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
 
 
 def text_of(result: CallToolResult) -> str:
-    """The text of an answer."""
     return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 def test_every_tool_answers_with_files_links_and_small_previews(as_caller: Caller, folder: Path) -> None:
-    """Speech, image and transcript are files; a request that is sent again is the same job."""
     seen: list[tuple[float, float | None, str | None]] = []
 
     async def progress(progress: float, total: float | None, message: str | None) -> None:
@@ -132,22 +87,21 @@ def test_every_tool_answers_with_files_links_and_small_previews(as_caller: Calle
     async def ask(client: Client) -> list[CallToolResult]:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert ["say", "transcribe", "draw", "job", "voices", "models", "balance"] == names
-        said = await client.call_tool(
-            "say", {"text": "Hold the note.", "output": "note"}, progress_callback=progress
-        )
-        job = facts(said)["job_id"]
-        return [
-            said,
-            await client.call_tool("say", {"text": "Hold the note.", "output": "note"}),
-            await client.call_tool("say", {"text": "Hold the note.", "output": "other.mp3", "take": 2}),
-            await client.call_tool("draw", {"prompt": "a red sun", "width": 256, "height": 256}),
-            await client.call_tool("transcribe", {"file": "note.wav", "format": "srt"}),
-            await client.call_tool("job", {"job_id": job}),
-            await client.call_tool("job", {"job_id": job, "output": "again.flac"}),
-            await client.call_tool("voices", {"lang": "en", "search": "linda"}),
-            await client.call_tool("models", {"kind": "speech"}),
-            await client.call_tool("balance", {}),
+        note = {"text": "Hold the note.", "output": "note"}
+        said = await client.call_tool("say", note, progress_callback=progress)
+        job = {"job_id": facts(said)["job_id"]}
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("say", note),
+            ("say", {"text": "Hold the note.", "output": "other.mp3", "take": 2}),
+            ("draw", {"prompt": "a red sun", "width": 256, "height": 256}),
+            ("transcribe", {"file": "note.wav", "format": "srt"}),
+            ("job", job),
+            ("job", job | {"output": "again.flac"}),
+            ("voices", {"lang": "en", "search": "linda"}),
+            ("models", {"kind": "speech"}),
+            ("balance", {}),
         ]
+        return [said, *[await client.call_tool(name, arguments) for name, arguments in calls]]
 
     results = asking(folder, ask)
     said, same, other, drawn, heard, shown, saved, voices, models, money = map(facts, results)
@@ -177,7 +131,7 @@ def test_bad_input_gets_an_error_that_says_what_would_be_right(
     (folder / "taken.wav").write_bytes(b"mine")
     (folder / "text.wav").write_text("not a sound")
     os.mkfifo(folder / "pipe.wav")
-    recording(tmp_path / "secret.wav")
+    (tmp_path / "secret.wav").write_bytes(sound(1, 16_000, 1))
     (folder / "link.wav").symlink_to(tmp_path / "secret.wav")
     (folder / "out").symlink_to(tmp_path)
     before = sorted(path.name for path in folder.iterdir())
@@ -199,150 +153,12 @@ def test_bad_input_gets_an_error_that_says_what_would_be_right(
     assert [] == as_caller.get("/v1/jobs").json()["data"]
 
 
-def lines_of(process: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:
-    """What an assistant's program prints."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        yield json.loads(line)
-
-
-def begin(folder: Path, *words: str) -> "subprocess.Popen[str]":
-    """An assistant's program as a process."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "client.assistant", str(folder), *words],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
-def kill_at(process: "subprocess.Popen[str]", name: str, value: str = "") -> dict[str, Any]:
-    """SIGKILL client and server as soon as the client has printed this; gives what it printed."""
-    servers: list[int] = []
-    for event in lines_of(process):
-        servers = event.get("server", servers)
-        if name in event and value in str(event[name]):
-            for pid in (process.pid, *servers):
-                os.kill(pid, signal.SIGKILL)
-            process.wait()
-            return event
-    raise AssertionError(f"it never printed {name}")
-
-
-def result_of(process: "subprocess.Popen[str]") -> dict[str, Any]:
-    """The facts that an assistant's program got in the end."""
-    (result,) = [event["result"] for event in lines_of(process) if "result" in event]
-    assert 0 == process.wait(30) and not result["is_error"], result
-    facts: dict[str, Any] = result["structured_content"]
-    return facts
-
-
-def test_client_and_server_are_killed_and_the_same_call_gets_the_same_job(
-    as_caller: Caller, folder: Path
-) -> None:
-    """SIGKILL of both in the middle of a transcription: one job, one charge, the file (P2, P9)."""
-    recording(folder / "talk.wav", WAITS_2_S)
-    words = ("call", "transcribe", json.dumps({"file": "talk.wav", "output": "talk.json"}))
-    kill_at(begin(folder, *words), "message", "recognising")
-    (running,) = as_caller.get("/v1/jobs").json()["data"]
-    again = result_of(begin(folder, *words))
-    later = result_of(begin(folder, *words))
-
-    assert "running" == running["state"]
-    assert [running["id"]] * 2 == [again["job_id"], later["job_id"]]
-    assert again["file"] == later["file"] == "talk.json"
-    assert ["hold", "settle"] == ledger(as_caller)
-    assert {".tenuto", "talk.json", "talk.wav"} == {path.name for path in folder.iterdir()}
-
-
-def test_a_killed_client_asks_another_server_for_its_task(as_caller: Caller, folder: Path) -> None:
-    """The task's id is the job's; a server that was started later knows the task and saves its file."""
-    recording(folder / "talk.wav", WAITS_2_S)
-    words = ("task", "transcribe", json.dumps({"file": "talk.wav", "output": "talk.txt"}))
-    task = kill_at(begin(folder, *words), "task")["task"]
-    polled = result_of(begin(folder, "poll", task))
-    called = result_of(begin(folder, *words))
-
-    assert task == polled["job_id"] == called["job_id"]
-    assert "talk.txt" == polled["file"] == called["file"] and (folder / "talk.txt").is_file()
-    assert ["hold", "settle"] == ledger(as_caller)
-
-
-@ON_ONE_DATABASE
-def test_tasks_end_as_their_jobs_do(as_caller: Caller, folder: Path) -> None:
-    """A failed job is an error as a result, a cancelled one a cancelled task; strangers' ids are refused."""
-    tasks = Tasks()
-
-    async def ask(client: Client) -> tuple[CallToolResult, str, str, list[str]]:
-        failed = await client.call_tool("say", {"text": "[fake:raise] x"})
-        waiting = asyncio.ensure_future(client.call_tool("say", {"text": "[fake:sleep=50] x"}))
-        while len(tasks.created) < 2:
-            await asyncio.sleep(0.01)
-        task_id = tasks.created[1].task_id
-        params = GetTaskRequestParams(task_id=task_id)
-        await client.session.send_request(CancelTask(params=params), EmptyResult)
-        while (now := await task_of(client.session, task_id)).status == "working":
-            await asyncio.sleep(0.01)
-        waiting.cancel()
-        refused = []
-        for unknown in ("job_none", "x"):
-            with pytest.raises(MCPError) as error:
-                await task_of(client.session, unknown)
-            refused.append(error.value.message)
-        return failed, tasks.created[0].status, now.status, refused
-
-    failed, created, cancelled, refused = asking(folder, ask, tasks)
-
-    assert failed.is_error and "the next number as `take`" in text_of(failed)
-    assert ("working", "cancelled") == (created, cancelled)
-    assert ["there is no task of this id"] * 2 == refused
-
-
-@ON_ONE_DATABASE
-def test_a_client_without_the_extension_gets_no_tasks(as_caller: Caller, folder: Path) -> None:
-    """A call that waits no longer says how to go on; the methods of tasks are refused."""
-
-    async def ask(client: Client) -> tuple[CallToolResult, CallToolResult, str]:
-        begun = await client.call_tool("say", {"text": "[fake:sleep=1] x", "wait_s": 0})
-        job = facts(begun)["job_id"]
-        with pytest.raises(MCPError) as error:
-            await task_of(client.session, job)
-        return begun, await client.call_tool("job", {"job_id": job, "wait_s": 60}), error.value.message
-
-    begun, finished, refused = asking(folder, ask)
-
-    assert "call `job` with this id" in text_of(begun) and "state" in facts(begun)
-    assert "succeeded" == facts(finished)["state"] and (folder / facts(finished)["file"]).is_file()
-    assert "io.modelcontextprotocol/tasks" in refused
-
-
-@ON_ONE_DATABASE
-def test_the_same_request_at_the_same_time_is_one_job(as_caller: Caller, folder: Path) -> None:
-    """Within one server both get its result; another server in the same folder is refused meanwhile."""
-    words = {"text": "[fake:sleep=2] x"}
-
-    async def ask(client: Client) -> tuple[CallToolResult, ...]:
-        async with connected(folder) as other:
-            begun = await client.call_tool("say", {**words, "wait_s": 0})
-            refused = await other.call_tool("say", words)
-        both = await asyncio.gather(client.call_tool("say", words), client.call_tool("say", words))
-        return begun, refused, *both
-
-    begun, refused, one, two = asking(folder, ask)
-
-    assert refused.is_error and "another program is carrying out the same request" in text_of(refused)
-    assert {facts(begun)["job_id"]} == {facts(one)["job_id"], facts(two)["job_id"]}
-    assert 1 == len(as_caller.get("/v1/jobs").json()["data"])
-
-
 def desk_of(folder: Path) -> LocalDesk:
-    """The tools of a server, in this process."""
     named = Folder(folder)
     return LocalDesk(link_to(None, None, timeout=60, max_retries=5, journal=named.own, clock=None), named)
 
 
 async def said(desk: LocalDesk, **words: Any) -> CallToolResult:
-    """The outcome of `say`."""
     work = await desk.call("say", SayToFile(text="Hold the note.", **words))
     assert isinstance(work, Work) and await work.until(lambda: work.is_done, 60)
     return work.result()
@@ -352,8 +168,7 @@ async def said(desk: LocalDesk, **words: Any) -> CallToolResult:
 def test_a_result_that_has_become_a_link_is_not_followed(
     as_caller: Caller, folder: Path, tmp_path: Path
 ) -> None:
-    """Asked for it again, the assistant is not given what lies outside of the folder."""
-    recording(folder / "talk.wav")
+    (folder / "talk.wav").write_bytes(sound(1, 16_000, 1))
     secret = tmp_path / "secret.txt"
     secret.write_text("A secret.")
 
@@ -371,24 +186,11 @@ def test_a_result_that_has_become_a_link_is_not_followed(
 
 
 @ON_ONE_DATABASE
-def test_equal_requests_that_arrive_together_are_one_job(as_caller: Caller, folder: Path) -> None:
-    """The second arrives while the service still says which model the first one gets."""
-
-    async def main() -> tuple[CallToolResult, CallToolResult]:
-        desk = desk_of(folder)
-        return await asyncio.gather(said(desk), said(desk))
-
-    one, two = asyncio.run(main())
-
-    assert facts(one) == facts(two)
-    assert 1 == len(as_caller.get("/v1/jobs").json()["data"])
-
-
-@ON_ONE_DATABASE
 def test_two_servers_that_begin_at_the_same_moment_make_no_two_jobs(
     as_caller: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each has looked for the other before either has an entry: they look again, and one at most goes on."""
+    """Each has looked for the other before either has an entry: they look again, and one at most goes on.
+    What arrives twice in one server is one job."""
     real, both = os.fsync, threading.Barrier(2)
     first_two = iter((both, both))
 
@@ -397,63 +199,29 @@ def test_two_servers_that_begin_at_the_same_moment_make_no_two_jobs(
             barrier.wait(60)
         real(descriptor)
 
-    async def main() -> tuple[Any, Any, CallToolResult]:
+    async def main() -> tuple[Any, ...]:
         desks = [desk_of(folder), desk_of(folder)]
         calls = [said(desk, model="fake/speech") for desk in desks]
         one, two = await asyncio.gather(*calls, return_exceptions=True)
-        return one, two, await said(desks[0], model="fake/speech")
+        later = await asyncio.gather(*(said(desks[0], model="fake/speech") for _ in range(2)))
+        return one, two, *later
 
     monkeypatch.setattr("tenuto_client.journal.os.fsync", fsync)
-    one, two, later = asyncio.run(main())
+    one, two, later, same = asyncio.run(main())
 
     refused = [str(each) for each in (one, two) if isinstance(each, JournalError)]
     assert refused and {"another program is carrying out the same request"} == {
         each.partition(";")[0] for each in refused
     }
+    assert facts(later) == facts(same)
     assert [facts(later)["job_id"]] == [job["id"] for job in as_caller.get("/v1/jobs").json()["data"]]
     assert 1 == len(list((folder / ".tenuto").iterdir()))
-
-
-@ON_ONE_DATABASE
-def test_a_folder_that_takes_no_file_loses_nothing(as_caller: Caller, folder: Path) -> None:
-    """No space for the journal: nothing is sent. None for the result: later the same job is saved."""
-
-    async def ask(client: Client) -> CallToolResult:
-        return await client.call_tool("say", {"text": "Hold the note.", "output": "a.wav"})
-
-    unsent = asking(folder, ask, limit_blocks=0)
-    none = as_caller.get("/v1/jobs").json()["data"]
-    unsaved = asking(folder, ask, limit_blocks=8)
-    left = sorted(path.name for path in folder.iterdir())
-    saved = asking(folder, ask)
-
-    assert unsent.is_error and "nothing was sent" in text_of(unsent) and [] == none
-    assert unsaved.is_error and "File too large" in text_of(unsaved) and [".tenuto"] == left
-    assert "a.wav" == facts(saved)["file"] and 1 == len(as_caller.get("/v1/jobs").json()["data"])
-
-
-def test_a_result_takes_no_name_that_a_file_has(tmp_path: Path) -> None:
-    """It gets a numbered one; the same content is taken for the same file; a link leads nowhere."""
-    folder = Folder(tmp_path)
-    outside = tmp_path.parent / "outside.wav"
-    (tmp_path / "a.wav").write_bytes(b"theirs")
-    (tmp_path / "a-2.wav").symlink_to(outside)
-
-    def place(content: bytes) -> str:
-        scratch = placing.scratch(tmp_path / "a.wav", "job")
-        scratch.write_bytes(content)
-        return folder.name(folder.place(scratch, tmp_path / "a.wav"))
-
-    assert ["a.wav", "a-3.wav", "a-3.wav"] == [place(b"theirs"), place(b"ours"), place(b"ours")]
-    assert b"theirs" == (tmp_path / "a.wav").read_bytes() and not outside.exists()
-    assert {"a.wav", "a-2.wav", "a-3.wav"} == {path.name for path in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *(".bashrc.wav", "new\nline.wav", "a\u202egnp.wav", "~a.wav", "below/.hidden.wav"),
-        *(".below/a.wav", "a\x1b[2J.wav", "a .wav/b .wav "),
+        *("new\nline.wav", "a\u202egnp.wav", "~a.wav", "below/.hidden.wav", ".below/a.wav", "a .wav/b .wav "),
     ],
 )
 def test_an_assistant_cannot_hide_or_disguise_a_file(name: str, tmp_path: Path) -> None:
@@ -468,11 +236,7 @@ def test_an_assistant_cannot_hide_or_disguise_a_file(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("line", "code", "text"),
-    [
-        (("mcp", "none"), 2, "none: no such folder"),
-        (("mcp", "."), 4, "tenuto login"),
-        (("mcp", "."), 2, "pip install 'tenuto-client[mcp]'"),
-    ],
+    [(("mcp", "."), 4, "tenuto login"), (("mcp", "."), 2, "pip install 'tenuto-client[mcp]'")],
 )
 def test_what_prevents_the_start_is_one_line(
     run: Run, monkeypatch: pytest.MonkeyPatch, line: tuple[str, ...], code: int, text: str

@@ -10,7 +10,6 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -25,7 +24,7 @@ from client.test_mcp import text_of
 from servers.callers import Caller, Operator, job
 from servers.recordings import recording, upload
 from servers.service import PLAIN, RunningService
-from servers.speed import HANG_S, assert_within
+from servers.speed import HANG_S
 from tenuto import config
 from tenuto.errors import SettingsInvalid
 from tenuto.features.mcp.routes import MAX_BODY_BYTES, MOST_CALLS
@@ -58,7 +57,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 @pytest.fixture(scope="module")
 def operator(service: RunningService) -> Iterator[Operator]:
-    """The operator of this service."""
     operator = Operator(service)
     yield operator
     operator.close()
@@ -66,7 +64,6 @@ def operator(service: RunningService) -> Iterator[Operator]:
 
 @asynccontextmanager
 async def connected(service: RunningService, key: str, *extensions: Any) -> AsyncIterator[Client]:
-    """The official client, with a bearer key."""
     headers = {"Authorization": f"Bearer {key}"}
     async with httpx2.AsyncClient(headers=headers, timeout=60, verify=PLAIN) as http:
         transport = streamable_http_client(f"{service.url}/mcp", http_client=http)
@@ -75,8 +72,6 @@ async def connected(service: RunningService, key: str, *extensions: Any) -> Asyn
 
 
 def calling(service: RunningService, key: str, *calls: tuple[str, dict[str, Any]]) -> list[CallToolResult]:
-    """The results of these calls, one after the other."""
-
     async def main() -> list[CallToolResult]:
         async with connected(service, key) as client:
             return [await client.call_tool(name, arguments) for name, arguments in calls]
@@ -85,7 +80,6 @@ def calling(service: RunningService, key: str, *calls: tuple[str, dict[str, Any]
 
 
 def in_form(flac: bytes, form: str) -> bytes:
-    """The same sound in another form."""
     import soundfile
 
     file = io.BytesIO()
@@ -103,37 +97,26 @@ def post(caller: Caller, body: Any, **headers: str) -> httpx2.Response:
 
 def test_every_tool_answers_with_links_and_small_previews(service: RunningService, caller: Caller) -> None:
     """A link opens with the same key, rendered if another form was asked for; sent again, it is one job."""
-    recording = upload(caller)
-
-    async def ask() -> tuple[list[str], list[CallToolResult]]:
-        async with connected(service, caller.key) as client:
-            names = [tool.name for tool in (await client.list_tools()).tools]
-            calls: list[tuple[str, dict[str, Any]]] = [
-                ("say", {"text": "Hold the note."}),
-                ("say", {"text": "Hold the note.", "format": "mp3", "wait_s": 40}),
-                ("say", {"text": "Hold the note.", "take": 2}),
-                ("draw", {"prompt": "a red sun", "width": 256, "height": 256}),
-                ("transcribe", {"input_artifact_id": recording}),
-                ("voices", {"lang": "en", "search": "linda"}),
-                ("models", {"kind": "speech"}),
-                ("balance", {}),
-            ]
-            results = [await client.call_tool(name, arguments) for name, arguments in calls]
-            shown = await client.call_tool("job", {"job_id": facts(results[0])["job_id"]})
-            return names, [*results, shown]
-
-    names, results = asyncio.run(ask())
-    said, rendered, other, drawn, heard, voices, models, money, shown = map(facts, results)
+    results = calling(
+        service,
+        caller.key,
+        ("say", {"text": "Hold the note."}),
+        ("say", {"text": "Hold the note.", "format": "mp3", "wait_s": 40}),
+        ("say", {"text": "Hold the note.", "take": 2}),
+        ("draw", {"prompt": "a red sun", "width": 256, "height": 256}),
+        ("transcribe", {"input_artifact_id": upload(caller)}),
+        ("voices", {"lang": "en", "search": "linda"}),
+        ("models", {"kind": "speech"}),
+        ("balance", {}),
+    )
+    said, rendered, other, drawn, heard, voices, models, money = map(facts, results)
+    [shown] = calling(service, caller.key, ("job", {"job_id": said["job_id"]}))
     sound, mp3, picture = (caller.get(one["url"]) for one in (said, rendered, drawn))
 
-    assert ["say", "transcribe", "draw", "job", "voices", "models", "balance"] == names
-    assert said["job_id"] == rendered["job_id"] != other["job_id"] and said == shown
+    assert said["job_id"] == rendered["job_id"] != other["job_id"] and said == facts(shown)
     assert said["url"].startswith(f"{service.url}/v1/artifacts/") and 200 == sound.status_code
-    assert (b"RIFF", "audio/mpeg", b"\x89PNG") == (
-        sound.content[:4],
-        mp3.headers["content-type"],
-        picture.content[:4],
-    )
+    assert (b"RIFF", b"\x89PNG") == (sound.content[:4], picture.content[:4])
+    assert "audio/mpeg" == mp3.headers["content-type"]
     assert [said["url"]] == [block.uri for block in results[0].content if isinstance(block, ResourceLink)]
     assert 1 == len([block for block in results[3].content if isinstance(block, ImageContent)])
     assert heard["text"] and heard["text"] in text_of(results[4])
@@ -181,32 +164,15 @@ def test_a_request_that_would_mean_another_job_now_is_refused(
 def test_a_key_can_do_here_what_it_can_do_elsewhere(
     service: RunningService, operator: Operator, caller: Caller
 ) -> None:
-    """A restriction and faults of arguments are answers that say what is wrong."""
     narrow = operator.key(caller.account_id, models=["fake/image"])
-    [named, listed] = calling(
-        service, narrow.key, ("say", {"text": "x", "model": "fake/speech"}), ("models", {})
-    )
-    wrong = calling(
-        service,
-        caller.key,
-        ("say", {}),
-        ("say", {"text": "x", "wait_s": 46}),
-        ("say", {"text": "x", "output": "x.wav"}),
-        ("transcribe", {"input_artifact_id": "artifact_none"}),
-        ("sing", {}),
-    )
+    say = ("say", {"text": "x", "model": "fake/speech"})
+    [named, listed] = calling(service, narrow.key, say, ("models", {}))
+    wrong = {"text": "x", "wait_s": 46, "output": "x.wav"}
+    [fault, none] = calling(service, caller.key, ("say", wrong), ("sing", {}))
 
     assert named.is_error and "may not use the model" in text_of(named)
     assert {"fake/image"} == {one["id"] for one in facts(listed)["models"]}
-    assert all(one.is_error for one in wrong)
-    assert [True] * 3 == [
-        text in text_of(one)
-        for text, one in zip(
-            ["text: missing", "wait_s: input should be less than or equal to 45", "output: unknown"],
-            wrong,
-            strict=False,
-        )
-    ]
+    assert none.is_error and "wait_s: input should be less than or equal to 45" in text_of(fault)
     assert [] == caller.get("/v1/jobs").json()["data"]
 
 
@@ -224,11 +190,13 @@ def test_jobs_are_tasks_for_a_client_that_has_them(service: RunningService, call
             now = await task_of(client.session, job)
             with pytest.raises(MCPError) as error:
                 await task_of(client.session, "job_none")
+            failed = await client.call_tool("say", {"text": "[fake:raise] x"})
+            assert failed.is_error and "the next number as `take`" in text_of(failed)
             return said, now.status, error.value.message
 
     said, status, refused = asyncio.run(ask())
 
-    assert [facts(said)["job_id"]] == [one.task_id for one in tasks.created]
+    assert facts(said)["job_id"] == tasks.created[0].task_id
     assert ("cancelled", "there is no task of this id") == (status, refused)
 
 
@@ -245,10 +213,8 @@ def test_only_a_key_and_a_post_are_let_in(service: RunningService, caller: Calle
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({}, 200),
         ({"Origin": ALLOWED}, 200),
         ({"Origin": "http://127.0.0.1:{port}"}, 200),
-        ({"Origin": "http://127.0.0.1:1"}, 403),
         ({"Origin": "null"}, 403),
         # DNS rebinding: a name that leads here is not our own origin.
         ({"Origin": "http://evil.example", "Host": "evil.example"}, 403),
@@ -257,121 +223,56 @@ def test_only_a_key_and_a_post_are_let_in(service: RunningService, caller: Calle
 def test_pages_of_other_origins_are_refused(
     service: RunningService, caller: Caller, headers: dict[str, str], status: int
 ) -> None:
-    answer = post(
-        caller, INITIALIZE, **{name: text.format(port=service.port) for name, text in headers.items()}
-    )
+    named = {name: text.format(port=service.port) for name, text in headers.items()}
+    answer = post(caller, INITIALIZE, **named)
     allowed = ALLOWED if ALLOWED in headers.values() else None
 
     assert (status, allowed) == (answer.status_code, answer.headers.get("access-control-allow-origin"))
 
 
 NOT_THE_PROTOCOL = [
-    b"",
     b"{",
-    b"[]",
-    b"null",
-    b"7",
     b"[" * 60_000,
-    b'{"jsonrpc": "2.0"}',
     b'{"jsonrpc": "2.0", "id": {}, "method": 7}',
-    b'{"jsonrpc": "2.0", "id": 1, "method": "none/such"}',
     b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []}',
-    b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 1}}',
     b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "say", "arguments":'
     b' {"text": "\\ud800"}}}',
-    b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}',
     b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b', "method": "tools/list"}',
     b"\xff\xfe",
 ]
 
 
-@pytest.mark.parametrize("version", ["", "2026-07-28"])
-def test_what_is_not_the_protocol_is_the_clients_error(
-    service: RunningService, caller: Caller, version: str
-) -> None:
+def test_what_is_not_the_protocol_is_the_clients_error(service: RunningService, caller: Caller) -> None:
     for body in NOT_THE_PROTOCOL:
-        answer = post(caller, body, **({"Mcp-Protocol-Version": version} if version else {}))
+        for headers in ({}, {"Mcp-Protocol-Version": "2026-07-28"}):
+            answer = post(caller, body, **headers)
+            is_error = answer.status_code >= 400 or "error" in answer.json()
 
-        assert answer.status_code < 500, (body[:80], answer.text)
-        assert answer.status_code >= 400 or "error" in answer.json() or answer.json()["result"]["isError"], (
-            body[:80]
-        )
-
-
-def test_a_body_has_a_limit(service: RunningService, caller: Caller) -> None:
-    """The longest prompt fits, however it is escaped; beyond the limit: 413 as everywhere."""
-    arguments = {"prompt": "\u97f3" * 20_000, "width": 100}
-    call = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "draw", "arguments": arguments},
-    }
-
-    assert 200 == post(caller, call).status_code
-    assert 413 == post(caller, b" " * (MAX_BODY_BYTES + 1)).status_code
+            assert answer.status_code < 500 and (is_error or answer.json()["result"]["isError"]), body[:80]
 
 
-HUGE: dict[str, bytes] = {
-    "names": b'{"name":"say","arguments":{' + b",".join(b'"k%d":0' % each for each in range(300_000)) + b"}}",
-    "empty": b'{"name":"say","arguments":{"text":[' + b",".join([b"{}"] * 2_400_000) + b"]}}",
-    "deep": b'{"name":"say","arguments":{"text":' + b"[" * 2_000_000 + b"]" * 2_000_000 + b"}}",
-}
+def test_a_body_and_what_is_in_it_have_limits(service: RunningService, caller: Caller) -> None:
+    """The longest prompt fits, however escaped; beyond the limit: 413 as everywhere. Too many values are
+    JSON-RPC's refusal with the API's inside; of many faults a few are named (P14)."""
+    prompt = json.dumps({"name": "draw", "arguments": {"prompt": "\u97f3" * 20_000, "width": 100}})
+    names = '{"name": "say", "arguments": {' + ",".join(f'"k{each}": 0' for each in range(200_000)) + "}}"
+    call = '{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": %s}'
+    fits, many = (post(caller, (call % params).encode()) for params in (prompt, names))
+    large = post(caller, b" " * (MAX_BODY_BYTES + 1))
+    unknown = {f"{number}{'k' * 3000}": 0 for number in range(1_900)}
+    [wrong] = calling(service, caller.key, ("say", {"text": "x"} | unknown))
+    error = many.json()["error"]
 
-
-@pytest.mark.measured
-@pytest.mark.parametrize("params", HUGE.values(), ids=HUGE)
-def test_values_are_counted_before_a_body_is_read(
-    service: RunningService, caller: Caller, params: bytes
-) -> None:
-    """Others are answered meanwhile; the refusal is JSON-RPC's, with the API's inside (P14)."""
-    body = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + params + b"}"
-    assert len(body) <= MAX_BODY_BYTES
-    with ThreadPoolExecutor(1) as pool:
-        answering = pool.submit(post, caller, body)
-        longest_s = _longest_answer_s(service, answering)
-    answer = answering.result()
-    error = answer.json()["error"]
-
-    assert_within(2.0, longest_s)
-    assert (400, -32700, "invalid_request") == (answer.status_code, error["code"], error["data"]["code"])
-    assert ["too_many_values"] == [fault["code"] for fault in error["data"]["details"]]
-    assert error["data"]["request_id"] == answer.headers["x-request-id"]
-
-
-def _longest_answer_s(service: RunningService, while_runs: Future[Any]) -> float:
-    longest_s = 0.0
-    with httpx2.Client(base_url=service.url, timeout=60, verify=PLAIN) as probes:
-        while not while_runs.done():
-            began = time.monotonic()
-            assert 200 == probes.get("/livez").status_code
-            longest_s = max(longest_s, time.monotonic() - began)
-            time.sleep(0.01)
-    return longest_s
-
-
-def test_what_is_named_of_many_faults_is_short(service: RunningService, caller: Caller) -> None:
-    """As many unknown arguments as a body may hold, of a long name each."""
-    arguments = {f"{number}{'k' * 3000}": 0 for number in range(1_900)}
-    [answer] = calling(service, caller.key, ("say", {"text": "x"} | arguments))
-
-    assert answer.is_error and f"and {1_900 - MAX_FAULTS_NAMED} more faults" in text_of(answer)
-    assert len(text_of(answer)) < 8_000
-
-
-def test_the_largest_recording_is_read(service: RunningService, caller: Caller) -> None:
-    wav = in_form(recording(2), "WAV")
-    padded = wav + bytes(MAX_RECORDING_BYTES - len(wav))
-    calls = [("transcribe", {"recording": base64.b64encode(padded).decode(), "lang": "en"})]
-    [answer] = calling(service, caller.key, *calls)
-
-    assert facts(answer)["text"]
+    assert (200, 400, 413) == (fits.status_code, many.status_code, large.status_code)
+    assert (-32700, ["too_many_values"]) == (error["code"], [one["code"] for one in error["data"]["details"]])
+    assert error["data"]["request_id"] == many.headers["x-request-id"]
+    assert wrong.is_error and f"and {1_900 - MAX_FAULTS_NAMED} more faults" in text_of(wrong)
+    assert len(text_of(wrong)) < 8_000
 
 
 def test_calls_of_a_key_have_a_limit_and_leave_with_their_clients(
     service: RunningService, caller: Caller, operator: Operator
 ) -> None:
-    """Of the ninth the key gets 429, another key is answered; whoever disconnects frees the place."""
     job = caller.submit("[fake:sleep=50] x")
     call = {"name": "job", "arguments": {"job_id": job, "wait_s": 45}}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
@@ -405,8 +306,10 @@ def test_calls_of_a_key_have_a_limit_and_leave_with_their_clients(
 
 
 def test_a_recording_comes_with_its_call(service: RunningService, caller: Caller) -> None:
-    """WAV or FLAC, alone or as a `data:` URL; the same bytes are the same job, and answers are small."""
+    """WAV or FLAC, alone or as a `data:` URL, of the largest size; the same bytes are the same job, and
+    answers are small."""
     flac, wav = recording(3), in_form(recording(2), "WAV")
+    wav += bytes(MAX_RECORDING_BYTES - len(wav))
     calls: list[tuple[str, dict[str, Any]]] = [
         ("transcribe", {"recording": base64.b64encode(flac).decode()}),
         ("transcribe", {"recording": "data:audio/flac;base64," + base64.encodebytes(flac).decode()}),
@@ -424,31 +327,26 @@ def test_a_recording_comes_with_its_call(service: RunningService, caller: Caller
 def test_what_is_not_a_recording_is_an_answer_that_says_what_is(
     service: RunningService, caller: Caller
 ) -> None:
-    """Nothing of it is stored or logged; more than a body may have is refused as everywhere."""
     secret = "bm90IGEgcmVjb3JkaW5n"
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("transcribe", {}),
-        ("transcribe", {"recording": secret, "input_artifact_id": "artifact_x"}),
-        ("transcribe", {"recording": f"{secret}*"}),
-        ("transcribe", {"recording": secret}),
-        ("transcribe", {"recording": base64.b64encode(bytes(MAX_RECORDING_BYTES + 1)).decode()}),
-        ("transcribe", {"recording": base64.b64encode(recording(2)[:-100]).decode()}),
-        ("transcribe", {"recording": {"secret": secret}}),
-    ]
+    wrong = {
+        "give either": {"recording": secret, "input_artifact_id": "artifact_x"},
+        "is not base64": {"recording": f"{secret}*"},
+        "is not read": {"recording": secret},
+        "input_artifact_id": {"recording": base64.b64encode(bytes(MAX_RECORDING_BYTES + 1)).decode()},
+        "valid string": {"recording": {"secret": secret}},
+    }
+    calls: list[tuple[str, Any]] = [("transcribe", arguments) for arguments in wrong.values()]
     answers = [text_of(each) for each in calling(service, caller.key, *calls)]
-    refused = post(caller, b" " * (MAX_BODY_BYTES + 1))
     log = service.log_path.read_text("utf-8")
 
-    both, large = "give either", "input_artifact_id"
-    expected = [both, both, "is not base64", "is not read", large, "is not read", "valid string"]
-    assert [] == [one for one in zip(expected, answers, strict=True) if one[0] not in one[1]]
-    assert 413 == refused.status_code
+    assert [] == [one for one in zip(wrong, answers, strict=True) if one[0] not in one[1]]
     assert [] == caller.get("/v1/jobs").json()["data"]
     assert secret not in log and secret not in "".join(answers)
 
 
 def test_a_call_that_waits_reports_progress(service: RunningService, caller: Caller) -> None:
-    """To a client that asks for it, rising to the end, with words; others get one document as before."""
+    """To a client that asks for it, rising to the end, with words; one that waits no longer is told
+    how to go on."""
     seen: list[tuple[float, float | None, str | None]] = []
 
     async def note(progress: float, total: float | None, message: str | None) -> None:
@@ -460,10 +358,12 @@ def test_a_call_that_waits_reports_progress(service: RunningService, caller: Cal
             return await client.call_tool("say", words, progress_callback=note)
 
     said = asyncio.run(ask())
+    [begun] = calling(service, caller.key, ("say", {"text": "[fake:sleep=1] x", "wait_s": 0}))
     call = {"name": "say", "arguments": {"text": "Hold."}, "_meta": {"progressToken": "mine"}}
     stream = post(caller, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
     messages = [json.loads(line[6:]) for line in stream.text.splitlines() if line.startswith("data: {")]
 
+    assert "call `job` with this id" in text_of(begun) and "state" in facts(begun)
     assert not said.is_error and len(seen) > 1 and all(message for _, _, message in seen)
     assert sorted({one for one, _, _ in seen}) == [one for one, _, _ in seen]
     assert all(one <= total == 100 for one, total, _ in seen if total is not None)

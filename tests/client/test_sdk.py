@@ -12,13 +12,11 @@ import pytest
 import soundfile
 
 import tenuto_client
-from client.conftest import VirtualClock
+from client.conftest import sound
 from servers.callers import Caller, Operator
-from servers.messages import names, texts_of
-from servers.scripted import LOST, Reply, ScriptedService
+from servers.scripted import Reply, ScriptedService
 from servers.service import RunningService
 from tenuto_client import (
-    AudioError,
     AuthenticationFailed,
     ChatInterrupted,
     Erased,
@@ -33,29 +31,17 @@ from tenuto_client import (
     NotConfigured,
     NotFound,
     Refused,
-    ServiceUnreachable,
     Tenuto,
     TenutoError,
     UnexpectedAnswer,
 )
-from tenuto_client.audio import as_flac
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
 ROOT = Path(__file__).parents[2]
 
 
-def sound(seconds: float = 1.2, rate: int = 44_100, channels: int = 2) -> bytes:
-    """A WAV of a steady value."""
-    file = BytesIO()
-    with wave.open(file, "wb") as wav:
-        wav.setparams((channels, 2, rate, 0, "NONE", ""))
-        wav.writeframes(b"\x10\x01" * channels * round(seconds * rate))
-    return file.getvalue()
-
-
 def test_every_kind_of_work(service: RunningService, caller: Caller, tmp_path: Path) -> None:
-    """Speech, image, recognition and chat, with the model that the catalog offers first."""
     with Tenuto(caller.key, service.url) as client:
         spoken = client.speech.create("Hold.", lang="en", metadata={"chapter": "3"}).wait()
         drawn = client.images.create("A long note.", width=256, height=320, seed=7).wait()
@@ -78,26 +64,7 @@ def test_every_kind_of_work(service: RunningService, caller: Caller, tmp_path: P
     assert {"chapter": "3"} == request["metadata"] == spoken.operation.metadata
 
 
-def test_a_webhook_is_never_made_or_rotated_twice() -> None:
-    """An answer that is lost leaves it to the caller; a deletion is asked for again, and was done."""
-    secret = {"id": "webhook_1", "url": "https://a.example/", "events": ["job.failed"], "secret": "whsec_x"}
-    gone = Reply(404, {"error": {"code": "not_found", "message": "No."}})
-    replies = [LOST, LOST, gone, LOST, gone, Reply(201, secret)]
-    with (
-        ScriptedService(replies) as scripted,
-        Tenuto("tn_test", scripted.url, journal=False, clock=VirtualClock()) as client,
-    ):
-        with pytest.raises(ServiceUnreachable):
-            client.webhooks.rotate("webhook_1")
-        client.webhooks.delete("webhook_1")
-        client.voices.delete("voice_1")
-        hook = client.webhooks.create("https://a.example/", ["job.failed"])
-
-    assert "whsec_x" == hook.secret and "whsec_x" not in repr(hook)
-
-
 def test_jobs_are_listed_found_cancelled_and_erased(service: RunningService, caller: Caller) -> None:
-    """By id and by filter; a cancelled job says so; an erased one keeps its record."""
     with Tenuto(caller.key, service.url) as client:
         first = client.speech.create("Hold.").wait()
         slow = client.speech.create("[fake:sleep=30] x")
@@ -139,7 +106,6 @@ def test_a_recording_under_the_same_key_is_the_same_job(
 def test_errors_say_what_is_wrong_and_what_mends_it(
     service: RunningService, operator: Operator, caller: Caller
 ) -> None:
-    """One tree: a class for each status, the code, the field, the request's id, a command."""
     poor, narrow = operator.caller(), operator.caller(models=["fake/image"])
     with Tenuto(caller.key, service.url) as client:
         with pytest.raises(InvalidRequest) as invalid:
@@ -168,7 +134,6 @@ def test_errors_say_what_is_wrong_and_what_mends_it(
 
 
 def test_keys_come_from_arguments_variables_and_logins(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this order; a saved key goes to its own address alone; no key is shown."""
     from tenuto_client import settings
 
     with pytest.raises(NotConfigured) as none:
@@ -193,57 +158,26 @@ def test_keys_come_from_arguments_variables_and_logins(home: Path, monkeypatch: 
     assert "tn_" not in repr(given) and "tn_given" not in repr(Tenuto("tn_given")._session.link)
 
 
-def test_any_audio_becomes_16_khz_mono_flac(tmp_path: Path) -> None:
-    """16 kHz FLAC stays unchanged, what soundfile reads is converted, anything else is an error."""
-    wav = tmp_path / "a.wav"
-    wav.write_bytes(sound(seconds=2))
-    with as_flac(wav) as flac:
-        assert isinstance(flac, Path)
-        info = soundfile.info(flac)
-        content = flac.read_bytes()
-        with as_flac(content) as same:
-            assert same is content
-    (tmp_path / "b.wav").write_bytes(b"RIFF no sound")
-    for bad in ("b.wav", "missing.wav"):
-        with pytest.raises(AudioError), as_flac(tmp_path / bad):
-            pass
-
-    assert ("FLAC", 16_000, 1, "PCM_16", 32_000) == (
-        *(info.format, info.samplerate, info.channels, info.subtype),
-        info.frames,
-    )
-    assert not flac.exists()
+EVENTS = {"Content-Type": "text/event-stream"}
+CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "x"}], "model": "m", "stream": True}
 
 
-@pytest.mark.parametrize("body", [b"<html>", {"data": 5}, {"data": [{"name": "x"}]}, b"[" * 9])
+@pytest.mark.parametrize("body", [b"<html>", {"data": [{"name": "x"}]}, b"[" * 9])
 def test_another_program_at_the_address_is_told(body: Any) -> None:
-    with (
-        ScriptedService([Reply(200, body)]) as service,
-        Tenuto("tn_x", service.url) as client,
-        pytest.raises(UnexpectedAnswer),
-    ):
-        client.models.list()
-
-
-@pytest.mark.parametrize(
-    "event", ["5", '{"choices": [5]}', '{"usage": {"total_tokens": 1}}', '{"choices": 5}']
-)
-def test_a_malformed_event_of_a_chat_is_one_error(event: str) -> None:
-    reply = Reply(200, f"data: {event}\n\n".encode(), {"Content-Type": "text/event-stream"})
-    with (
-        ScriptedService([reply]) as service,
-        Tenuto("tn_x", service.url) as client,
-        pytest.raises(UnexpectedAnswer),
-    ):
-        list(client.chat.completions.create([{"role": "user", "content": "x"}], model="m", stream=True))
+    with ScriptedService([Reply(200, body)]) as service, Tenuto("tn_x", service.url) as client:
+        with pytest.raises(UnexpectedAnswer):
+            client.models.list()
+        for event in (b'{"choices": [5]}', b'{"usage": {"total_tokens": 1}}'):
+            service._replies[:] = [Reply(200, b"data: " + event + b"\n\n", EVENTS)]
+            with pytest.raises(UnexpectedAnswer):
+                list(client.chat.completions.create(**CHAT))
 
 
 def test_a_chat_that_breaks_off_is_told_and_never_asked_again() -> None:
     """Without an idempotency key a second try might be a second answer."""
     event = b'data: {"choices": [{"delta": {"content": "one"}}]}\n\n'
-    reply = Reply(200, event, {"Content-Type": "text/event-stream"})
-    with ScriptedService([reply]) as service, Tenuto("tn_x", service.url) as client:
-        heard = client.chat.completions.create([{"role": "user", "content": "x"}], model="m", stream=True)
+    with ScriptedService([Reply(200, event, EVENTS)]) as service, Tenuto("tn_x", service.url) as client:
+        heard = client.chat.completions.create(**CHAT)
         first = next(iter(heard)).content
         with pytest.raises(ChatInterrupted):
             list(heard)
@@ -252,7 +186,6 @@ def test_a_chat_that_breaks_off_is_told_and_never_asked_again() -> None:
 
 
 def test_the_public_surface_is_listed_once_and_costs_nothing_to_import() -> None:
-    """Every listed name is there; importing loads no HTTP, no asyncio, no terminal library."""
     listed = {name for names in tenuto_client._HOMES.values() for name in names}
     script = "import sys, tenuto_client; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -270,23 +203,3 @@ def test_the_asyncio_half_says_the_same_as_the_other() -> None:
     )
 
     assert (0, "") == (done.returncode, done.stderr)
-
-
-def test_every_message_of_the_commands_has_its_chinese() -> None:
-    """Each text in `t(…)`, each heading and each line about a verb, with the same names in braces."""
-    from tenuto_client import commands
-    from tenuto_client.commands import VERBS
-    from tenuto_client.commands.exits import _HEADLINES
-    from tenuto_client.commands.parser import _MESSAGES
-    from tenuto_client.commands.zh import WORDS
-
-    folder = Path(commands.__file__).parent
-    used = {text for file in folder.glob("*.py") for text in texts_of(file)}
-    used |= (
-        {command.about for command in VERBS.values()}
-        | set(_HEADLINES.values())
-        | {said for _, said in _MESSAGES}
-    )
-
-    assert set() == used - set(WORDS)
-    assert not [text for text, chinese in WORDS.items() if names(text) != names(chinese)]

@@ -10,7 +10,7 @@ import pytest
 from scripts import unspoken_table
 
 from client.conftest import accepted, content, succeeded
-from client.test_verbs import Run, run
+from client.test_verbs import run
 from servers.scripted import ScriptedService
 from servers.terminals import at_a_terminal
 from tenuto.features.models.cache import default_cache
@@ -59,7 +59,6 @@ def test_the_table_is_what_the_model_does(lang: str, step: int) -> None:
 
 
 def test_the_sdk_warns_before_it_submits(tmp_path: Path) -> None:
-    """A Python warning that names the letters, at the caller's own line, from both clients."""
 
     async def speak(url: str, text: str) -> None:
         async with AsyncTenuto("tn_x", url, journal=False) as client:
@@ -85,31 +84,14 @@ def test_the_sdk_warns_before_it_submits(tmp_path: Path) -> None:
     assert 4 == submitted
 
 
-def test_the_command_line_names_what_is_left_out(run: Run) -> None:
-    """On stderr, before the job is submitted; not with `--quiet`. A script is only told that all of it is."""
-    with ScriptedService([accepted(Retry_After="1"), succeeded(), content()]) as service:
-        told = run(*LINE, "Привет, world", url=service.url)
-        service._replies[:] = [accepted(Retry_After="1"), succeeded(), content()]
-        quiet = run(*LINE, "😀 ok", "-q", url=service.url)
-        service._replies[:] = [accepted(Retry_After="1"), succeeded(), content()]
-        silent = run(*LINE, "Привет", url=service.url)
-
-    assert (0, "x.wav\n") == told[:2]
-    assert told[2].startswith("these characters cannot be spoken and will be left out: П р и в е т\n")
-    assert (0, "x.wav\n", "") == quiet
-    assert 0 == silent[0] and "nothing in this text can be spoken" in silent[2]
-
-
-@pytest.mark.parametrize(("reply", "code", "asked"), [(b"\n", 2, 0), (b"y\n", 0, 3)])
-def test_a_person_is_asked_before_a_text_without_any_sound_is_sent(
-    reply: bytes, code: int, asked: int, tmp_path: Path
-) -> None:
+def test_a_person_is_asked_before_a_text_without_any_sound_is_sent(tmp_path: Path) -> None:
     replies = [accepted(Retry_After="1"), succeeded(), content()]
     with ScriptedService(replies) as service:
         own = {"TENUTO_BASE_URL": service.url, "TENUTO_API_KEY": "tn_x", "TERM": "dumb"}
         own |= {"TENUTO_JOURNAL": str(tmp_path / "journal")}
-        ended, shown = at_a_terminal(reply, *LINE, "Привет", folder=tmp_path, variables=own)
-        seen = len(service.asked)
+        refused, shown = at_a_terminal(b"\n", *LINE, "Привет", folder=tmp_path, variables=own)
+        before = len(service.asked)
+        sent, _ = at_a_terminal(b"y\n", *LINE, "Привет", folder=tmp_path, variables=own)
 
-    assert (code, asked) == (ended, seen), shown
+    assert (2, 0, 0, 3) == (refused, before, sent, len(service.asked))
     assert "nothing in this text can be spoken" in shown and "submit it anyway? [y/N]" in shown

@@ -7,7 +7,6 @@ database and the bytes. Knows no jobs.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ import httpx2
 
 from cluster.machines import Machine, Namespace, Network, lay
 from servers import checker
+from servers.ports import free_port
 from servers.postgres import Listening, PostgresServer, start_postgres
 from servers.processes import children, crash_postgres, is_alive, send, until
 from servers.seaweedfs import REGION, SeaweedServer, start_seaweedfs
@@ -197,13 +197,6 @@ class Fleet:
             node.await_ready()
         self.operator.host, self.operator.port = self.apis[0].machine.address, self.apis[0].port
 
-    def caller(self, api: Node, key: str) -> RunningService:
-        """The service as a caller with this key sees it through one API."""
-        operator = self.operator
-        seen = RunningService(operator.folder, operator.database_url, variables=operator.variables)
-        seen.host, seen.port, seen.key = api.machine.address, api.port, key
-        return seen
-
     def node_of(self, worker_id: str) -> Node:
         """The machine on which this worker runs."""
         pid = self.rows("select pid from worker where id = :id", id=worker_id)[0]["pid"]
@@ -216,9 +209,6 @@ class Fleet:
     def kill_database(self) -> None:
         """SIGKILL of every process of the database; what is on the disk is there when it starts again."""
         crash_postgres(self.postgres.pid)
-
-    def logs(self) -> str:
-        return "".join(node.log_path.read_text(errors="replace") for node in self.nodes)
 
     def close(self) -> None:
         """Whatever is left is killed."""
@@ -236,7 +226,7 @@ class Fleet:
         folder = self._folder(name)
         node = Node(verb, machine, folder, self._environment(machine, folder))
         if verb == "api":
-            node.port = API_PORT if isinstance(machine, Namespace) else _free_port()
+            node.port = API_PORT if isinstance(machine, Namespace) else free_port()
         return node
 
     def _environment(self, machine: Machine, folder: Path) -> dict[str, str]:
@@ -271,10 +261,3 @@ class Fleet:
         folder.mkdir()
         (folder / "blobs").symlink_to(self.folder / "blobs")
         return folder
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -99,19 +99,8 @@ class Switch:
             _ip("netns", "add", self._namespace)
             self._inside("link", "add", "name", "switch", "type", "bridge")
             self._inside("link", "set", "dev", "switch", "up")
-            _ip(
-                "link",
-                "add",
-                "name",
-                "caller",
-                "type",
-                "veth",
-                "peer",
-                "name",
-                "outside",
-                "netns",
-                self._namespace,
-            )
+            ends = f"link add name caller type veth peer name outside netns {self._namespace}"
+            _ip(*ends.split())
             self.plug("outside")
             _ip("addr", "add", f"{SUBNET}.254/24", "dev", "caller")
             _ip("link", "set", "dev", "caller", "up")
@@ -123,21 +112,8 @@ class Switch:
         self._machines += 1
         namespace, address = f"{self._prefix}-{name}", f"{SUBNET}.{self._machines}"
         _ip("netns", "add", namespace)
-        _ip(
-            "-n",
-            namespace,
-            "link",
-            "add",
-            "name",
-            "eth0",
-            "type",
-            "veth",
-            "peer",
-            "name",
-            name,
-            "netns",
-            self._namespace,
-        )
+        ends = f"link add name eth0 type veth peer name {name} netns {self._namespace}"
+        _ip("-n", namespace, *ends.split())
         _ip("-n", namespace, "addr", "add", f"{address}/24", "dev", "eth0")
         for device in ("lo", "eth0"):
             _ip("-n", namespace, "link", "set", "dev", device, "up")

@@ -1,8 +1,7 @@
 """Four processes claim at once: the lane's slots hold, and accounts take turns."""
 
 import pytest
-
-from cluster.claims import ACCOUNTS, race
+from lab.cluster.claims import ACCOUNTS, race
 
 CLAIMS = 5_000
 """Fewer differ by more than a tenth of a share by chance. `make cluster` makes 100,000."""

@@ -27,6 +27,17 @@ def pair() -> Iterator[Pair]:
     made.stop()
 
 
+def behind(link: Proxy, seaweed: SeaweedServer, name: str) -> dict[str, str]:
+    """A store in the bucket, reached through the link."""
+    return {
+        **seaweed.variables,
+        "TENUTO_BLOBS": f"s3://tenuto/{name}",
+        "TENUTO_S3_ENDPOINT": f"http://127.0.0.1:{link.port}",
+        "TENUTO_S3_REGION": REGION,
+        "TENUTO_S3_TIMEOUT_S": "1",
+    }
+
+
 def test_an_old_primary_that_comes_back_gets_nothing(pair: Pair, tmp_path: Path) -> None:
     """Nobody fenced it, and all list it first: each API and worker is restarted beside it, and every job is
     accepted by, and run from, the promoted one; each process reports it as an error (P1)."""
@@ -46,13 +57,7 @@ def test_with_several_hosts_a_start_waits_for_the_store(
     nothing, and the old primary that both list first gets nothing. With one host there is no choice: that API
     starts (P1)."""
     link = Proxy(("127.0.0.1", seaweed.port))
-    store = {
-        **seaweed.variables,
-        "TENUTO_BLOBS": f"s3://tenuto/{tmp_path.name}",
-        "TENUTO_S3_ENDPOINT": f"http://127.0.0.1:{link.port}",
-        "TENUTO_S3_REGION": REGION,
-        "TENUTO_S3_TIMEOUT_S": "1",
-    }
+    store = behind(link, seaweed, tmp_path.name)
     first = node("api", "first", tmp_path, pair.old.url(NAME), store)
     single = node("api", "single", tmp_path, pair.new.url(NAME), store)
     api, worker = (node(verb, verb, tmp_path, pair.url, store) for verb in VERBS)
@@ -99,13 +104,7 @@ def test_a_store_of_another_database_is_told_nothing(
     ends. The record of the service whose bucket it is stays as it was: otherwise that one's processes would
     leave their database (P1, P3)."""
     link = Proxy(("127.0.0.1", seaweed.port))
-    store = {
-        **seaweed.variables,
-        "TENUTO_BLOBS": f"s3://tenuto/{tmp_path.name}",
-        "TENUTO_S3_ENDPOINT": f"http://127.0.0.1:{link.port}",
-        "TENUTO_S3_REGION": REGION,
-        "TENUTO_S3_TIMEOUT_S": "1",
-    }
+    store = behind(link, seaweed, tmp_path.name)
     pair.old.run("create database second")
     right = node("api", "right", tmp_path, pair.old.url(NAME), store)
     own = {**store, "TENUTO_BLOBS": f"s3://tenuto/{tmp_path.name}-second"}

@@ -65,11 +65,26 @@ def caller(operator: Operator) -> Caller:
 
 
 @pytest.fixture(scope="session")
+def upstream() -> Iterator[UpstreamServer]:
+    """A chat server of somebody else's."""
+    server = UpstreamServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
 def paid(
-    service: RunningService, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    service: RunningService,
+    request: pytest.FixtureRequest,
+    upstream: UpstreamServer,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Operator]:
-    """The operator of a service whose models cost money and whose hosts are killed soon after a cancel."""
+    """The operator of a service whose models cost money and whose hosts are killed soon after a cancel.
+
+    It has chat models of the upstream, one of which takes one chat at a time, and sends to every webhook.
+    """
     folder = tmp_path_factory.mktemp("paid")
+    configuration = PRICES + UPSTREAMS.format(url=upstream.url, closed=_free_port())
     variables = {
         "TENUTO_HOST_GRACE_S": "0.2",
         "TENUTO_REQUESTS_PER_SECOND": "0",
@@ -78,8 +93,12 @@ def paid(
         "TENUTO_REGISTRATION": "open",
         "TENUTO_INITIAL_CREDIT": "1",
         "TENUTO_TRUSTED_PROXIES": "127.0.0.1",
+        "TENUTO_QUEUED_CHATS": "2",
+        "TENUTO_WEBHOOKS": "any",
+        "TENUTO_LOW_BALANCE": "2",
+        "UPSTREAM_KEY": UPSTREAM_KEY,
     }
-    yield from _running(service, request, folder, PRICES, variables)
+    yield from _running(service, request, folder, configuration, variables)
 
 
 @pytest.fixture(scope="session")
@@ -102,31 +121,10 @@ def impatient(
     yield from _running(service, request, tmp_path_factory.mktemp("impatient"), PRICES, variables)
 
 
-@pytest.fixture(scope="session")
-def upstream() -> Iterator[UpstreamServer]:
-    """A chat server of somebody else's."""
-    server = UpstreamServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture(scope="session")
-def chatting(
-    service: RunningService,
-    request: pytest.FixtureRequest,
-    upstream: UpstreamServer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Operator]:
-    """The operator of a service with chat models of that server, one of which takes one chat at a time."""
-    folder = tmp_path_factory.mktemp("chatting")
-    configuration = UPSTREAMS.format(url=upstream.url, closed=_free_port())
-    variables = {
-        "TENUTO_REQUESTS_PER_SECOND": "0",
-        "TENUTO_QUEUED_CHATS": "2",
-        "TENUTO_LOG": "debug",
-        "UPSTREAM_KEY": UPSTREAM_KEY,
-    }
-    yield from _running(service, request, folder, configuration, variables)
+@pytest.fixture
+def visitor(paid: Operator) -> Caller:
+    """A new account with a key, on the service with upstreams."""
+    return paid.caller()
 
 
 def _free_port() -> int:

@@ -2,38 +2,19 @@
 
 import json
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import pytest
 
-from servers.callers import SPEECH, Caller, Operator, error_code, faults, job
+from servers.callers import Caller, Operator, error_code, faults
 from servers.chats import CHAT, NARROW, THERE, body, events, post, said, used
+from servers.openai_calls import package
 from servers.speed import HANG_S
 from servers.upstream import PRIVATE, UpstreamServer
 from tenuto.features.history.rows import Used
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
-
-if TYPE_CHECKING:
-    import openai
-
-
-@pytest.fixture
-def visitor(chatting: Operator) -> Caller:
-    """A new account with a key, on the service with upstreams."""
-    return chatting.caller()
-
-
-@pytest.fixture
-def client(caller: Caller) -> Iterator["openai.OpenAI"]:
-    """OpenAI's own package, on our base address (R197)."""
-    import openai  # Not above: it takes a second, which every process that collects this file would spend.
-
-    url = str(caller.http.base_url).rstrip("/") + "/v1"
-    with openai.OpenAI(base_url=url, api_key=caller.key, max_retries=0) as client:
-        yield client
 
 
 def test_an_answer_has_a_choice_and_its_usage(caller: Caller) -> None:
@@ -71,32 +52,6 @@ def test_temperature_and_seed_act(caller: Caller) -> None:
 
     assert "x" == answer(temperature=0)
     assert answer(temperature=1, seed=7) == answer(temperature=1, seed=7) != answer(temperature=1, seed=8)
-
-
-def test_only_known_fields_go_to_an_upstream(visitor: Caller, upstream: UpstreamServer) -> None:
-    """What is honoured goes there as it was sent, under the upstream's own name of the model; messages of all
-    roles in order (R192, R199)."""
-    messages = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-        {"role": "assistant", "content": ""},
-        {"role": "user", "content": "順番どおり"},
-    ]
-    fields = {
-        "temperature": 0.5,
-        "top_p": 0.9,
-        "max_completion_tokens": 9,
-        "seed": 2**62 + 1,
-        "presence_penalty": 1.5,
-        "frequency_penalty": -1.0,
-    }
-    taken = {"user": "ann", "metadata": {"a": "b"}, "store": False, "n": 1}
-    said(visitor, {"model": THERE, "messages": messages, "stop": "x"} | fields | taken)
-
-    sent = {"model": "their-name", "messages": messages, "stop": ["x"], **fields}
-    assert sent == upstream.seen.bodies[-1]
-    assert "/v1/chat/completions" == upstream.seen.paths[-1]
-    assert "Bearer secret-of-the-upstream" == upstream.seen.authorizations[-1]
 
 
 def test_nothing_private_of_an_upstream_comes_back(visitor: Caller) -> None:
@@ -159,10 +114,11 @@ def test_a_stream_is_chunks_of_one_answer(caller: Caller) -> None:
     assert not [chunk for chunk in plain if "usage" in chunk]
 
 
-def test_openais_own_package_works(client: "openai.OpenAI") -> None:
+def test_openais_own_package_works(caller: Caller) -> None:
     """The `openai` package lists models, chats, streams and reads refusals, on our base address (R197)."""
     import openai
 
+    client = package(caller)
     listed = {model.id for model in client.models.list()}
     answer = client.chat.completions.create(
         model=CHAT,
@@ -191,57 +147,29 @@ def test_openais_own_package_works(client: "openai.OpenAI") -> None:
         client.with_options(api_key="wrong").models.list()
 
 
-def test_a_conversation_continues_as_openais_package_gives_it(client: "openai.OpenAI") -> None:
-    """`model_dump()` of an answer has a null for each field that it lacks, as None of an argument is."""
-    asked: Any = {"role": "user", "content": "one"}
-    first = client.chat.completions.create(model=CHAT, messages=[asked], stop=None, temperature=None)
-    answer: Any = first.choices[0].message.model_dump()
-
-    second = client.chat.completions.create(model=CHAT, messages=[asked, answer, asked])
-    assert None is answer["function_call"] is answer["annotations"]
-    assert "one" == second.choices[0].message.content
-
-
-def test_the_model_must_be_a_chat_model_in_sight(operator: Operator, caller: Caller) -> None:
-    """Unknown, or made for jobs: 400; outside the key's restriction: 403; a chat model makes no job."""
-    narrow = operator.key(caller.account_id, models=[SPEECH])
-
-    assert [("model", "unknown_model")] == faults(post(caller, body(model="none/such")))
-    assert [("model", "unknown_model")] == faults(post(caller, body(model=SPEECH)))
-    assert [("model", "required")] == faults(post(caller, {"messages": body()["messages"]}))
-    assert (403, "model_not_allowed") == error_code(post(narrow, body(temperature=9)))
-    made, hidden = (each.post_job(job(model=CHAT)) for each in (caller, narrow))
-    assert [[("model", "unknown_model")]] * 2 == [faults(answer) for answer in (made, hidden)]
-    # Who sees it is told where it is asked; who does not learns nothing of it.
-    assert [True, False] == ["/v1/chat/completions" in answer.text for answer in (made, hidden)]
-
-
-def test_the_catalog_lists_chat_models(chatting: Operator) -> None:
-    """A chat model's entry says its interface, and that it is free."""
-    answer = chatting.caller().get("/v1/models")
+def test_the_catalog_lists_chat_models(paid: Operator) -> None:
+    """A chat model's entry says its interface, that it is free, and what it takes beyond text."""
+    answer = paid.caller().get("/v1/models")
     listed = {entry["id"]: entry for entry in answer.json()["data"]}
+    beyond = {"tools", "tool_choice", "logprobs", "logit_bias", "image_url"}
 
     assert "their-name" not in answer.text
-    for name in (CHAT, THERE):
+    for name, more in ((CHAT, set()), (NARROW, {"tools", "tool_choice"}), (THERE, beyond)):
         entry = listed[name]
         assert ("chat", "chat", True, None) == tuple(
             entry[key] for key in ("interface", "kind", "callable", "callable_reason")
         )
         assert "0.000000" == entry["pricing"]["price"] == entry["pricing"]["hold"]
         assert {"temperature", "max_tokens", "stream"} <= set(entry["honoured_parameters"])
+        assert more == beyond & set(entry["honoured_parameters"])
 
 
-def test_bodies_are_read_strictly(caller: Caller) -> None:
-    """Duplicate names, NaN and other media are refused; over 4 MiB is 413, just below is read."""
-    twice = b'{"model": "fake/chat", "model": "fake/chat", "messages": []}'
+def test_a_body_has_at_most_four_mebibytes(caller: Caller) -> None:
+    """Over it is 413, just below is read; another method than POST is 405."""
     long = "x" * (4 * 1024 * 1024 - 100)
-    headers = {"Content-Type": "text/plain"}
 
-    assert [("model", "duplicate_name")] == faults(post(caller, twice))
-    assert [("temperature", "not_a_number")] == faults(post(caller, b'{"temperature": NaN}'))
     assert (413, "payload_too_large") == error_code(post(caller, body(long + "x" * 200)))
     assert long == said(caller, body(long))["choices"][0]["message"]["content"]
-    assert 415 == caller.request("POST", "/v1/chat/completions", headers=headers, content=b"{}").status_code
     assert 405 == caller.get("/v1/chat/completions").status_code
 
 
@@ -291,14 +219,6 @@ def test_an_upstreams_faults_are_ours_to_tell(
     assert "/v1/elsewhere" not in upstream.seen.paths
 
 
-def test_a_stream_that_breaks_says_so(visitor: Caller) -> None:
-    """What came stays; the last event is an error in the contract's shape, and there is no `[DONE]`."""
-    sent = events(visitor, body("[up:broken]", model=THERE, stream=True))
-
-    assert ["one", " two"] == [chunk["choices"][0]["delta"]["content"] for chunk in sent[1:-1]]
-    assert "model_unavailable" == sent[-1]["error"]["code"]
-
-
 def test_an_upstream_that_is_away_is_not_callable(visitor: Caller) -> None:
     """503 with Retry-After; after three connections that could not be made the catalog says so."""
     for _ in range(3):
@@ -322,14 +242,14 @@ def test_an_engine_that_fails_is_a_503(caller: Caller) -> None:
         assert "x" == said(caller, body("x"))["choices"][0]["message"]["content"]
 
 
-def test_chats_wait_in_a_bounded_queue(visitor: Caller, chatting: Operator, upstream: UpstreamServer) -> None:
+def test_chats_wait_in_a_bounded_queue(visitor: Caller, paid: Operator, upstream: UpstreamServer) -> None:
     """One runs, two wait, the fourth gets 429 with Retry-After (R212)."""
     statuses: list[int] = []
     is_refused = threading.Event()
     upstream.seen.gate.clear()
 
     def chat() -> None:
-        with httpx2.Client(base_url=chatting.service.url, timeout=120) as http:
+        with httpx2.Client(base_url=paid.service.url, timeout=120) as http:
             headers = {"Authorization": f"Bearer {visitor.key}"}
             value = body("[up:gate] x", model=NARROW)
             answer = http.post("/v1/chat/completions", headers=headers, json=value)
@@ -350,7 +270,7 @@ def test_chats_wait_in_a_bounded_queue(visitor: Caller, chatting: Operator, upst
 
 
 def test_who_goes_away_stops_the_generation(
-    caller: Caller, chatting: Operator, visitor: Caller, upstream: UpstreamServer
+    caller: Caller, paid: Operator, visitor: Caller, upstream: UpstreamServer
 ) -> None:
     """A client that leaves frees its place and closes the upstream's stream, which is still recorded: its
     tokens are estimated."""
@@ -361,7 +281,7 @@ def test_who_goes_away_stops_the_generation(
         assert next(line for line in answer.iter_lines() if '"content":"one"' in line)
 
     assert upstream.seen.gone.wait(HANG_S)
-    recorded = used(chatting, visitor, 1)[NARROW]
+    recorded = used(paid, visitor, 1)[NARROW]
     assert (1, 1) == (recorded.calls, recorded.estimated_calls)
     assert recorded.prompt_tokens and recorded.completion_tokens
     said(visitor, body("x", model=NARROW))
@@ -388,12 +308,12 @@ def test_usage_is_recorded_and_nothing_is_charged(operator: Operator) -> None:
     assert (before, 1) == (operator.money(caller), entries["n"])
 
 
-def test_the_key_of_an_upstream_is_never_shown(chatting: Operator, visitor: Caller) -> None:
+def test_the_key_of_an_upstream_is_never_shown(paid: Operator, visitor: Caller) -> None:
     """Neither answers nor logs contain it, nor the messages (P16)."""
     said(visitor, body("unmistakable words", model=THERE))
     post(visitor, body("[up:status=401]", model=THERE))
     listed = visitor.get("/v1/models").text
-    log = chatting.service.log_path.read_text()
+    log = paid.service.log_path.read_text()
 
     for secret in ("secret-of-the-upstream", "unmistakable words", PRIVATE):
         assert secret not in listed + log

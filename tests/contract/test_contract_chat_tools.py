@@ -1,19 +1,17 @@
 """Chats beyond text: tools, pictures, JSON by a schema, log probabilities, several answers of an upstream."""
 
-import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from servers.callers import ON_ONE_DATABASE, Caller, Operator, faults
-from servers.chats import CHAT, NARROW, THERE, body, events, post, said, used
+from servers.chats import THERE, body, events, said, used
+from servers.openai_calls import package
+from servers.openai_calls import post as openai_post
 from servers.upstream import CALL_DELTAS, CALLS, LOGPROBS, UpstreamServer
 
 pytestmark = ON_ONE_DATABASE
 
-if TYPE_CHECKING:
-    import openai
 
 TOOLS: list[Any] = [
     {
@@ -39,36 +37,21 @@ SCHEMA: Any = {
 }
 
 
-@pytest.fixture
-def visitor(chatting: Operator) -> Caller:
-    """A new account with a key, on the service with upstreams."""
-    return chatting.caller()
-
-
-@pytest.fixture
-def client(visitor: Caller) -> Iterator["openai.OpenAI"]:
-    """OpenAI's own package, on our base address."""
-    import openai  # Not above: it takes a second, which every process that collects this file would spend.
-
-    url = str(visitor.http.base_url).rstrip("/") + "/v1"
-    with openai.OpenAI(base_url=url, api_key=visitor.key, max_retries=0) as client:
-        yield client
-
-
 def test_everything_that_an_upstream_takes_goes_there_unchanged(
     visitor: Caller, upstream: UpstreamServer
 ) -> None:
-    """Tools, pictures, a schema and the rest, word for word; and a conversation that has called tools."""
-    messages = [
+    """Tools, pictures, a schema and the rest, word for word, under the upstream's own name of the model; a
+    conversation that has called tools, as Open WebUI collects them from a stream (R192, R199)."""
+    messages: list[Any] = [
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "name": "Ann", "content": [{"type": "text", "text": "Here?"}, PICTURE]},
-        {"role": "assistant", "content": None, "tool_calls": CALLS},
-        {"role": "tool", "tool_call_id": "call_1", "content": "sunny"},
+        {"role": "assistant", "content": "", "tool_calls": CALLS},
+        {"role": "tool", "tool_call_id": "call_1", "name": "weather", "content": "sunny"},
         {"role": "tool", "tool_call_id": "call_2", "content": [{"type": "text", "text": "noon"}]},
         {"role": "assistant", "content": "", "refusal": "No."},
         {"role": "user", "content": "Go on."},
     ]
-    fields = {
+    fields: dict[str, Any] = {
         "tools": TOOLS,
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
         "parallel_tool_calls": False,
@@ -78,15 +61,25 @@ def test_everything_that_an_upstream_takes_goes_there_unchanged(
         "logit_bias": {"11": -100},
         "reasoning_effort": "low",
         "n": 2,
-        "seed": 7,
-        "stop": ["."],
+        "seed": 2**62 + 1,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "max_completion_tokens": 9,
+        "presence_penalty": 1.5,
+        "frequency_penalty": -1.0,
     }
-    said(visitor, {"model": THERE, "messages": messages, **fields})
+    taken = {"user": "ann", "metadata": {"a": "b"}, "store": False, "stop": "x"}
+    collected = [{"index": number, **call} for number, call in enumerate(CALLS)]
+    given = [one | {"tool_calls": collected} if "tool_calls" in one else one for one in messages]
+    said(visitor, {"model": THERE, "messages": given} | fields | taken)
 
-    assert {"model": "their-name", "messages": messages, **fields} == upstream.seen.bodies[-1]
+    sent = {"model": "their-name", "messages": messages, "stop": ["x"], **fields}
+    assert sent == upstream.seen.bodies[-1]
+    assert "/v1/chat/completions" == upstream.seen.paths[-1]
+    assert "Bearer secret-of-the-upstream" == upstream.seen.authorizations[-1]
 
 
-def test_deltas_of_tool_calls_are_sent_on_one_by_one(chatting: Operator, visitor: Caller) -> None:
+def test_deltas_of_tool_calls_are_sent_on_one_by_one(paid: Operator, visitor: Caller) -> None:
     """Each part of a call in a chunk of its own, in order and whole; the usage is recorded."""
     sent = events(visitor, body("[up:tools]", model=THERE, tools=TOOLS, stream=True))
 
@@ -98,14 +91,14 @@ def test_deltas_of_tool_calls_are_sent_on_one_by_one(chatting: Operator, visitor
         {},
     ] == deltas
     assert "tool_calls" == sent[-1]["choices"][0]["finish_reason"]
-    assert 5 == used(chatting, visitor, 1)[THERE].prompt_tokens
+    assert 5 == used(paid, visitor, 1)[THERE].prompt_tokens
 
 
-def test_calls_that_a_server_does_not_number_are_numbered(visitor: Caller, client: "openai.OpenAI") -> None:
+def test_calls_that_a_server_does_not_number_are_numbered(visitor: Caller) -> None:
     """As in streams of older versions of Ollama: OpenAI's package puts each call together."""
     messages: list[Any] = [{"role": "user", "content": "[up:unnumbered]"}]
     sent = events(visitor, {"model": THERE, "messages": messages, "tools": TOOLS, "stream": True})
-    with client.chat.completions.stream(model=THERE, messages=messages, tools=TOOLS) as stream:
+    with package(visitor).chat.completions.stream(model=THERE, messages=messages, tools=TOOLS) as stream:
         gathered = stream.get_final_completion().choices[0].message.tool_calls
 
     parts = [part for chunk in sent[:-1] for part in chunk["choices"][0]["delta"].get("tool_calls", ())]
@@ -137,7 +130,7 @@ def test_log_probabilities_come_only_where_they_are_asked_for(visitor: Caller) -
     ]
 
 
-def test_several_answers_keep_their_numbers(chatting: Operator, visitor: Caller) -> None:
+def test_several_answers_keep_their_numbers(paid: Operator, visitor: Caller) -> None:
     """`n` answers, whole and streamed, each with its end; the usage of all of them is one call's."""
     whole = said(visitor, body("Hello.", model=THERE, n=3))
     streamed = events(visitor, body("Hello.", model=THERE, n=2, stream=True))[:-1]
@@ -149,11 +142,12 @@ def test_several_answers_keep_their_numbers(chatting: Operator, visitor: Caller)
         own = [choice for choice in choices if choice["index"] == index]
         assert ["", "one", " two", None] == [choice["delta"].get("content") for choice in own]
         assert [None, None, None, "length"] == [choice["finish_reason"] for choice in own]
-    assert 2 == used(chatting, visitor, 2)[THERE].calls
+    assert 2 == used(paid, visitor, 2)[THERE].calls
 
 
-def test_openais_own_package_calls_tools(client: "openai.OpenAI") -> None:
+def test_openais_own_package_calls_tools(visitor: Caller) -> None:
     """The model's message goes back as the package gives it, with the tools' results behind it."""
+    client = package(visitor)
     history: list[Any] = [{"role": "user", "content": "[up:tools]"}]
     answer = client.chat.completions.create(model=THERE, messages=history, tools=TOOLS)
     message = answer.choices[0].message
@@ -172,29 +166,6 @@ def test_openais_own_package_calls_tools(client: "openai.OpenAI") -> None:
     assert ['{"city": "Köln"}', ""] == [call.function.arguments for call in gathered]
 
 
-def test_calls_that_were_collected_from_a_stream_can_be_sent_back(
-    visitor: Caller, upstream: UpstreamServer
-) -> None:
-    """As Open WebUI does it, with the `index` of each call; and a result may name its function."""
-    sent = events(visitor, body("[up:tools]", model=THERE, tools=TOOLS, stream=True))[:-1]
-    collected: dict[int, Any] = {}
-    for part in (one for chunk in sent for one in chunk["choices"][0]["delta"].get("tool_calls", ())):
-        if part["index"] in collected:
-            collected[part["index"]]["function"]["arguments"] += part["function"]["arguments"]
-        else:
-            collected[part["index"]] = part
-    result = {"role": "tool", "tool_call_id": "call_1", "name": "weather", "content": "sunny"}
-    messages = [
-        {"role": "user", "content": "Here?"},
-        {"role": "assistant", "content": "", "tool_calls": list(collected.values())},
-        result,
-    ]
-    said(visitor, {"model": THERE, "messages": messages, "tools": TOOLS})
-
-    messages[1] = {"role": "assistant", "content": "", "tool_calls": CALLS}
-    assert messages == upstream.seen.bodies[-1]["messages"]
-
-
 @pytest.mark.parametrize("route", ["chat/completions", "responses"])
 def test_a_conversation_may_be_as_long_as_the_documents_say(
     visitor: Caller, upstream: UpstreamServer, route: str
@@ -210,81 +181,37 @@ def test_a_conversation_may_be_as_long_as_the_documents_say(
     ]
     texts = [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}]
     conversation = {"messages": rounds * 2048, "tools": [tool] * 128} if is_chat else {"input": texts * 4096}
-    content = json.dumps({"model": THERE, **conversation}).encode()
-    headers = {"Content-Type": "application/json"}
-    answer = visitor.request("POST", f"/v1/{route}", headers=headers, content=content)
+    answer = openai_post(visitor, f"/v1/{route}", {"model": THERE, **conversation})
 
     assert 200 == answer.status_code, answer.text
     assert 4096 == len(upstream.seen.bodies[-1]["messages"])
 
 
-def test_a_model_refuses_by_name_what_it_does_not_take(
-    caller: Caller, visitor: Caller, upstream: UpstreamServer
-) -> None:
-    """An embedded model takes text alone; a narrowed upstream what its table says; nothing is sent."""
-    before = len(upstream.seen.bodies)
-    content = [{"type": "text", "text": "x"}, PICTURE]
-    messages = [{"role": "user", "content": content}, {"role": "assistant", "tool_calls": CALLS}]
-    value = {"messages": messages, "tools": TOOLS, "n": 2, "response_format": SCHEMA, "logprobs": True}
-
-    assert [
-        ("logprobs", "not_allowed"),
-        ("messages[0].content", "not_allowed"),
-        ("messages[1].tool_calls", "not_allowed"),
-        ("n", "not_allowed"),
-        ("response_format", "not_allowed"),
-        ("tools", "not_allowed"),
-    ] == faults(post(caller, {"model": CHAT, **value}))
-    assert [
-        ("logprobs", "not_allowed"),
-        ("messages[0].content", "not_allowed"),
-        ("n", "not_allowed"),
-    ] == faults(post(visitor, {"model": NARROW, **value}))
-    assert before == len(upstream.seen.bodies)
-
-
 def test_no_address_reaches_an_upstream(visitor: Caller, upstream: UpstreamServer) -> None:
-    """Of a picture in either format, of a schema, of a tool, a file or a recording: refused by name."""
+    """Of a picture, a recording, a file, a tool or a schema: refused by name; features/chat has more."""
     before = len(upstream.seen.bodies)
     address = "http://169.254.169.254/latest/meta-data/"
-    tool = {"type": "mcp", "server_label": "x", "server_url": address}
     schema = {"type": "json_schema", "name": "x", "schema": {"$ref": address}}
+    parts: list[Any] = [
+        {"type": "image_url", "image_url": {"url": address}},
+        {"type": "input_audio", "input_audio": {"data": address}},
+        {"type": "input_image", "image_url": address},
+        {"type": "input_image", "image_url": {"url": address}},
+        {"type": "input_file", "file_url": address},
+    ]
+    asked: list[tuple[str, Any]] = [
+        ("chat/completions", {"messages": [{"role": "user", "content": [part]}]}) for part in parts[:2]
+    ]
+    asked += [("responses", {"input": [{"role": "user", "content": [part]}]}) for part in parts[2:]]
+    asked += [
+        ("responses", {"input": "x", "tools": [{"type": "mcp", "server_url": address}]}),
+        ("responses", {"input": "x", "text": {"format": schema}}),
+    ]
+    answers = [openai_post(visitor, f"/v1/{path}", {"model": THERE} | value) for path, value in asked]
+    named = [[param for param, _ in faults(answer)] for answer in answers]
 
-    def asked(path: str, **fields: Any) -> list[str]:
-        headers = {"Content-Type": "application/json"}
-        content = json.dumps({"model": THERE} | fields).encode()
-        answer = visitor.request("POST", f"/v1/{path}", headers=headers, content=content)
-        return [param for param, _ in faults(answer)]
-
-    def chat(part: Any, role: str = "user") -> list[str]:
-        return asked("chat/completions", messages=[{"role": role, "content": [part]}])
-
-    def response(part: Any) -> list[str]:
-        return asked("responses", input=[{"role": "user", "content": [part]}])
-
-    picture = {"type": "image_url", "image_url": {"url": address}}
-    assert ["messages[0].content[0].image_url.url"] * 2 == chat(picture) + chat(picture, "system")
-    assert "messages[0].content[0].type" in chat({"type": "input_audio", "input_audio": {"data": address}})
-    assert "messages[0].content[0].type" in chat({"type": "file", "file": {"file_data": address}})
-    assert ["tools[0].type"] == asked(
-        "chat/completions", messages=[{"role": "user", "content": "x"}], tools=[tool]
-    )[-1:]
-    for url in (address, {"url": address}):
-        assert any(
-            param.startswith("input[0].content[0]")
-            for param in response({"type": "input_image", "image_url": url})
-        )
-    assert response({"type": "input_file", "file_url": address})
-    assert ["tools"] == asked("responses", input="x", tools=[tool])
-    assert ["text.format.schema"] == asked("responses", input="x", text={"format": schema})
+    assert ["messages[0].content[0].image_url.url"] == named[0]
+    assert "messages[0].content[0].type" in named[1]
+    assert all(params[0].startswith("input[0].content[0]") for params in named[2:5])
+    assert [["tools"], ["text.format.schema"]] == named[5:]
     assert before == len(upstream.seen.bodies)
-
-
-def test_the_catalog_says_what_a_model_takes(visitor: Caller) -> None:
-    """Fields that a model takes are among those that it honours; pictures are `image_url`."""
-    listed = {entry["id"]: entry["honoured_parameters"] for entry in visitor.get("/v1/models").json()["data"]}
-
-    beyond = {"tools", "tool_choice", "logprobs", "logit_bias", "image_url"}
-    assert beyond <= set(listed[THERE])
-    assert {"tools", "tool_choice"} == beyond & set(listed[NARROW])
-    assert not beyond & set(listed[CHAT])

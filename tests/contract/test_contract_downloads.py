@@ -58,33 +58,6 @@ def test_the_result_is_the_file_that_the_record_describes(caller: Caller, stream
         assert 24 * (50 * 60 + 2 * 100) == wav.getnframes()
 
 
-def test_a_longer_factor_makes_longer_speech(caller: Caller) -> None:
-    """duration_factor sets the length that is generated, at the same sample rate (R75, R76)."""
-    lengths = []
-    for factor in (0.5, 1, 2):
-        artifact = caller.wait(caller.submit("x" * 10, duration_factor=factor))["artifacts"][0]
-        with wave.open(io.BytesIO(caller.get(path(artifact)).content)) as wav:
-            lengths.append((wav.getnframes(), wav.getframerate()))
-
-    assert [(7_200, 24_000), (14_400, 24_000), (28_800, 24_000)] == lengths
-
-
-def test_an_artifact_id_works_percent_encoded(caller: Caller, artifact: Any) -> None:
-    """Ids of artifacts may be URL-encoded as well (R18)."""
-    encoded = "".join(f"%{ord(mark):02x}" for mark in artifact["id"])
-
-    assert caller.get(path(artifact)).content == caller.get(f"/v1/artifacts/{encoded}/content").content
-
-
-def test_head_has_the_headers_alone(caller: Caller, artifact: Any) -> None:
-    """HEAD answers what GET would, without the bytes."""
-    got, head = caller.get(path(artifact)), caller.request("HEAD", path(artifact))
-    same = ("content-type", "content-length", "etag", "accept-ranges")
-
-    assert (200, b"") == (head.status_code, head.content)
-    assert [got.headers[name] for name in same] == [head.headers[name] for name in same]
-
-
 def test_a_range_is_that_part_of_the_file(caller: Caller, long_artifact: Any) -> None:
     """One range is answered 206 with its place, also across blocks (R46)."""
     whole = caller.get(path(long_artifact)).content
@@ -103,20 +76,6 @@ def test_a_range_is_that_part_of_the_file(caller: Caller, long_artifact: Any) ->
         assert str(end - start) == answer.headers["content-length"]
 
 
-def test_if_match_names_the_content_that_is_wanted(caller: Caller, artifact: Any) -> None:
-    """Other content than the one named is refused, compared strongly as RFC 9110 has it; ranges too."""
-    etag = f'"{artifact["sha256"]}"'
-    for tags in ("*", etag, f'"other", {etag}'):
-        both = [
-            caller.get(path(artifact), {"If-Match": tags} | more) for more in ({}, {"Range": "bytes=0-0"})
-        ]
-        assert [200, 206] == [answer.status_code for answer in both]
-    for tags in ('"other"', f"W/{etag}", ""):
-        for more in ({}, {"Range": "bytes=0-0"}):
-            answer = caller.get(path(artifact), {"If-Match": tags} | more)
-            assert (412, "precondition_failed") == error_code(answer)
-
-
 def test_a_range_that_can_not_be_sent(caller: Caller, artifact: Any) -> None:
     """What starts behind the end is 416 with the file's length; what HTTP can't read is ignored."""
     for text in ("bytes=999999999-", "bytes=-0", "bytes=" + "9" * 5000 + "-"):
@@ -128,28 +87,31 @@ def test_a_range_that_can_not_be_sent(caller: Caller, artifact: Any) -> None:
         assert (200, artifact["size_bytes"]) == (answer.status_code, len(answer.content))
 
 
-def test_a_resumed_download_names_what_it_has(caller: Caller, artifact: Any) -> None:
-    """If-Range with the ETag resumes; with any other, or a weak one, the whole file is sent."""
+def test_conditions_and_ranges_go_together(caller: Caller, artifact: Any) -> None:
+    """If-Match names the content that is wanted, compared strongly; If-None-Match the one that is there
+    already, also weakly; If-Range with the ETag alone resumes, else the whole file is sent."""
     etag = f'"{artifact["sha256"]}"'
-    statuses = [
-        caller.get(path(artifact), {"Range": "bytes=10-19", "If-Range": value}).status_code
-        for value in (etag, '"other"', f"W/{etag}", "Sat, 01 Jan 2028 00:00:00 GMT")
+    part = {"Range": "bytes=10-19"}
+    cases: list[tuple[dict[str, str], int]] = [
+        *(({"If-Match": tags}, 200) for tags in ("*", etag, f'"other", {etag}')),
+        ({"If-Match": etag} | part, 206),
+        *(({"If-Match": tags} | more, 412) for tags in ('"other"', f"W/{etag}", "") for more in ({}, part)),
+        *(({"If-None-Match": tags}, 304) for tags in (etag, f'"a", W/{etag}, "b"', "*")),
+        ({"If-None-Match": '"other"'}, 200),
+        ({"If-Range": etag} | part, 206),
+        *(
+            ({"If-Range": value} | part, 200)
+            for value in ('"other"', f"W/{etag}", "Sat, 01 Jan 2028 00:00:00 GMT")
+        ),
     ]
+    answers = [caller.get(path(artifact), headers) for headers, _ in cases]
 
-    assert [206, 200, 200, 200] == statuses
-
-
-def test_what_the_client_has_is_not_sent_again(caller: Caller, artifact: Any) -> None:
-    """If-None-Match with the ETag, among others, weak or `*`, is answered 304 without bytes."""
-    etag = f'"{artifact["sha256"]}"'
-    answers = [
-        caller.get(path(artifact), {"If-None-Match": value})
-        for value in (etag, f'"a", W/{etag}, "b"', "*", '"other"')
-    ]
-
-    assert [304, 304, 304, 200] == [answer.status_code for answer in answers]
-    assert [b"", b"", b""] == [answer.content for answer in answers[:3]]
-    assert etag == answers[0].headers["etag"]
+    assert [status for _, status in cases] == [answer.status_code for answer in answers]
+    for answer in answers:
+        if answer.status_code == 412:
+            assert (412, "precondition_failed") == error_code(answer)
+        if answer.status_code == 304:
+            assert (b"", etag) == (answer.content, answer.headers["etag"])
 
 
 @pytest.mark.parametrize(

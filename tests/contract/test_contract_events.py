@@ -1,21 +1,14 @@
 """The history of a job, its request, and waiting for it to change."""
 
-import json
-import select
 import socket
 import threading
 import time
 from typing import Any
 
 import httpx2
-import pytest
 
-from servers.callers import METERED, ON_ONE_DATABASE, Caller, Operator, error_code, faults, job
-from servers.service import FINAL
-from servers.speed import HANG_S, at_least, within
-
-QUICK_S = 0.9
-"""An answer after a wake-up comes sooner than the check once a second."""
+from servers.callers import METERED, ON_ONE_DATABASE, Caller, Operator, error_code, faults
+from servers.speed import HANG_S, at_least
 
 
 def events(caller: Caller, job_id: str) -> list[dict[str, Any]]:
@@ -46,23 +39,6 @@ def test_events_tell_every_transition_in_order(caller: Caller) -> None:
     assert [None, 1] == [told[0]["attempt_id"], len({event["attempt_id"] for event in told[1:]})]
 
 
-@pytest.mark.parametrize(
-    ("text", "types"),
-    [
-        ("[fake:garbage] x", ["queued", "running", "failed"]),
-        ("[fake:exit] x", ["queued", *["running", "host_lost"] * 2, "running", "failed"]),
-    ],
-)
-def test_events_tell_what_went_wrong(caller: Caller, text: str, types: list[str]) -> None:
-    """Each attempt that was lost has its line; why the job failed stands in the last one (R34)."""
-    job_id = caller.submit(text)
-    operation = caller.wait(job_id)
-    told = events(caller, job_id)
-
-    assert types == [event["type"] for event in told]
-    assert operation["error"]["code"] == told[-1]["detail"]
-
-
 @ON_ONE_DATABASE
 def test_the_request_is_given_back_as_it_was_sent(caller: Caller) -> None:
     """Byte for byte, with its spaces and its order: text is stored verbatim (R101)."""
@@ -78,19 +54,6 @@ def test_the_request_is_given_back_as_it_was_sent(caller: Caller) -> None:
 
 
 # --- waiting --------------------------------------------------------------------------------------
-
-
-@pytest.mark.measured
-def test_waiting_answers_at_the_first_change(caller: Caller) -> None:
-    """A request with `wait` is answered when its job ends, and does not say that it was held for all of that
-    time (R7).
-    """
-    job_id = caller.submit("[fake:sleep=1.2] x")
-    caller.wait(job_id, ("running", *FINAL))
-    with within(1.2 + QUICK_S):
-        answer = caller.get(f"/v1/jobs/{job_id}?wait=20")
-
-    assert ("succeeded", None) == (answer.json()["state"], answer.headers.get("preference-applied"))
 
 
 def test_waiting_hears_of_the_start_too(caller: Caller) -> None:
@@ -143,26 +106,6 @@ def test_what_is_over_is_not_waited_for(caller: Caller, paid: Operator) -> None:
     paid.service.command("admin", "recover", "void", recovering)
 
 
-def test_many_wait_behind_one_change(caller: Caller) -> None:
-    """Fifty requests for one job are all answered by its cancel; others are answered before it (R7)."""
-    job_id = caller.block_lane()
-    states: list[str] = []
-
-    def wait() -> None:
-        states.append(caller.get(f"/v1/jobs/{job_id}?wait=25").json()["state"])
-
-    threads = [threading.Thread(target=wait) for _ in range(50)]
-    for thread in threads:
-        thread.start()
-    meanwhile, answered = caller.get("/v1/jobs?limit=1"), list(states)
-    caller.cancel(job_id)
-    for thread in threads:
-        thread.join(HANG_S)
-
-    assert (200, []) == (meanwhile.status_code, answered)
-    assert (50, True) == (len(states), {"running", "cancelled"} >= set(states))
-
-
 def test_who_goes_away_frees_the_place(operator: Operator, caller: Caller) -> None:
     """More clients than may wait come and hang up: places are free again, and the service answers (R7)."""
     job_id = caller.block_lane()
@@ -178,48 +121,13 @@ def test_who_goes_away_frees_the_place(operator: Operator, caller: Caller) -> No
 
 
 @ON_ONE_DATABASE
-def test_no_more_wait_than_may(operator: Operator, caller: Caller) -> None:
-    """From the hundred and first on an account's requests are answered at once, and are not said to have been
-    held; others' are held (R7).
-    """
-    job_id = caller.block_lane()
-    waiting = [_ask(operator, caller, f"/v1/jobs/{job_id}?wait=30") for _ in range(110)]
-    until = time.monotonic() + HANG_S
-    while len(answered := select.select(waiting, [], [], 0.1)[0]) < 10:
-        assert time.monotonic() < until, len(answered)
-    own = caller.get(f"/v1/jobs/{job_id}?wait=2")
-    stranger = operator.caller()
-    other = stranger.submit("x")
-    others = stranger.get(f"/v1/jobs/{other}?wait=1")
-    for connection in waiting:
-        connection.close()
-    caller.cancel(job_id)
-    stranger.wait(other)
-
-    assert 10 == len(answered)
-    assert ("1", False, True) == (own.headers["retry-after"], was_held(own), was_held(others))
-
-
-@ON_ONE_DATABASE
-@pytest.mark.parametrize("value", ["31", "1.5", "", "٣"])
-def test_a_time_that_is_none_is_refused(caller: Caller, value: str) -> None:
+def test_a_time_that_is_none_is_refused(caller: Caller) -> None:
     """`wait` is a whole number of seconds from 0 to 30 (R207)."""
     job_id = caller.submit()
-    answer = caller.get(f"/v1/jobs/{job_id}?wait={value}")
 
-    assert [("wait", "out_of_range")] == faults(answer)
+    for value in ("31", "1.5", "", "٣"):
+        assert [("wait", "out_of_range")] == faults(caller.get(f"/v1/jobs/{job_id}?wait={value}"))
     assert caller.wait(job_id) == caller.get(f"/v1/jobs/{job_id}?wait=0").json()
-
-
-def test_waiting_is_for_the_owner(operator: Operator, caller: Caller) -> None:
-    """A stranger is refused at once, and the timing reveals nothing (R29)."""
-    job_id = caller.submit()
-    stranger = operator.caller()
-    answers = [stranger.get(f"/v1/jobs/{each}?wait=30") for each in (job_id, job_id[:-1], "x")]
-
-    assert {(404, "not_found")} == {error_code(answer) for answer in answers}
-    assert not [answer for answer in answers if was_held(answer)]
-    caller.wait(job_id)
 
 
 def _ask(operator: Operator, caller: Caller, path: str) -> socket.socket:
@@ -228,14 +136,3 @@ def _ask(operator: Operator, caller: Caller, path: str) -> socket.socket:
     head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {caller.key}\r\n\r\n"
     connection.sendall(head.encode())
     return connection
-
-
-def test_a_replay_shows_the_request_of_the_first(caller: Caller) -> None:
-    """The body that was accepted first stays the job's, however often its key is sent again (R19)."""
-    first = json.dumps(job("once")).encode()
-    again = json.dumps(job("once"), indent=1).encode()
-    job_id = caller.post_job(first, key="request-1").json()["id"]
-
-    assert job_id == caller.post_job(again, key="request-1").json()["id"]
-    assert first == caller.get(f"/v1/jobs/{job_id}/request").content
-    caller.wait(job_id)

@@ -88,7 +88,7 @@ def test_no_path_starts_work_on_another_model(operator: Operator, allowed: str, 
     "route", [route for route in GUARDED if "voice" in route.path], ids=lambda route: route.name
 )
 def test_voices_are_for_those_who_may_make_speech(operator: Operator, route: Route) -> None:
-    """Without a speech model in the key's sight all routes of voices answer 403 (P13)."""
+    """Without a speech model in the key's sight all routes of voices answer 403 (P13, R177, R178)."""
     caller = operator.caller(models=["fake/image", "fake/chat", "fake/dual-recognition"])
     voice_id = Ids(lambda: 0).new("voice")
     content = recording()

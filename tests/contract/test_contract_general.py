@@ -1,29 +1,17 @@
 """What the service promises, and what it does not."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 import yaml
 
 from servers.callers import Caller
-from servers.service import RunningService
 
 ROOT = Path(__file__).parents[2]
 PROMISES = re.compile(
     r"\bSLA\b|service[- ]level agreement|uptime guarantee|real-time (?:recognition|transcription)", re.I
 )
 OTHERS = re.compile(r"subtitle|\bocr\b|caption|editing[-_ ]plan|render", re.I)
-
-
-@pytest.fixture
-def fresh(database_url: str, tmp_path: Path) -> Iterator[RunningService]:
-    """A service that may be killed."""
-    running = RunningService(tmp_path / "data", database_url)
-    running.start()
-    yield running
-    running.stop()
 
 
 def test_nothing_but_recognition_results_is_offered() -> None:
@@ -43,20 +31,6 @@ def test_no_real_time_recognition_and_no_service_level_is_promised() -> None:
     texts = {file.name: PROMISES.findall(file.read_text("utf-8")) for file in files}
 
     assert {} == {name: found for name, found in texts.items() if found}
-
-
-def test_an_accepted_job_is_there_after_a_kill(fresh: RunningService) -> None:
-    """Killed right after the 202 and started again, the service runs the job to its end, once (R23)."""
-    key = fresh.make_key()
-    fresh.key = key
-    job_id = fresh.submit("[fake:sleep=0.5] Hold the note.")
-    fresh.kill()
-    fresh.start()
-    ended = fresh.wait(job_id)
-
-    assert "succeeded" == ended["state"]
-    with fresh.client() as client:
-        assert [job_id] == [one["id"] for one in client.get("/v1/jobs").json()["data"]]
 
 
 def test_a_result_names_what_made_it(caller: Caller) -> None:

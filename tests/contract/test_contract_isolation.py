@@ -144,7 +144,7 @@ def test_every_place_for_an_id_is_known() -> None:
 def test_a_foreign_id_in_a_path_is_one_that_nobody_has(
     owner: Belongings, stranger: Belongings, operator: Operator, route: Route
 ) -> None:
-    """Foreign, missing and malformed ids have one answer, to any question; nothing is changed (P12)."""
+    """Foreign, missing and malformed ids have one answer, to any question; nothing is changed (P12, R29)."""
     before = _rows(operator, owner.caller)
     missing = _told(stranger.caller, route, {name: _ids.new(KINDS[name]) for name in route.path_names})
     different = [

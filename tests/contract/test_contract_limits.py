@@ -4,12 +4,14 @@ The service of these tests lets five requests a second through for each key (a b
 each account, and has an engine of fake/speech that can't be started; its metered model costs 0.05.
 """
 
+import hashlib
 import time
 
 import httpx2
 import pytest
 
 from servers.callers import METERED, SPEECH, Caller, Operator, error_code, faults, job
+from servers.recordings import post, recording
 from servers.speed import HANG_S
 
 PATIENCE_S = 120.0
@@ -72,6 +74,42 @@ def test_no_new_job_for_a_model_that_is_down(poor: Operator, waiting: Caller) ->
     assert [] == caller.newest()
     assert 202 == caller.post_job(job(model=METERED), key="again").status_code
     assert ["queued"] == [operation["state"] for operation in waiting.get("/v1/jobs").json()["data"]]
+
+
+def test_an_engine_that_does_not_start_shows_callers_no_path(poor: Operator, waiting: Caller) -> None:
+    """Where an interpreter is, and why it does not start, is the operator's to know (R34)."""
+    [job_id] = [operation["id"] for operation in waiting.get("/v1/jobs").json()["data"]]
+    events = waiting.get(f"/v1/jobs/{job_id}/events").json()["data"]
+
+    assert "the model's engine did not start" in [event["detail"] for event in events]
+    assert "/bin/false" not in str(events)
+    assert "engine" in poor.service.command("admin", "evidence", job_id).stdout
+
+
+def test_a_service_without_webhooks_says_so(poor: Operator) -> None:
+    """They are off unless the operator allows them."""
+    caller = poor.caller()
+
+    assert (403, "forbidden") == error_code(caller.get("/v1/webhooks"))
+    assert (403, "forbidden") == error_code(caller.request("POST", "/v1/webhooks"))
+
+
+def test_an_account_stores_so_much(poor: Operator) -> None:
+    """What would not fit any more is refused with 429, by its length or by its bytes; nothing of it stays."""
+    caller, large = poor.caller(), recording(words=150)
+    assert 201 == post(caller, recording(words=10)).status_code
+    declared = post(caller, large)
+    headers = {"Content-Type": "audio/flac", "X-Service-Content-SHA256": hashlib.sha256(large).hexdigest()}
+    chunked = httpx2.post(
+        f"{poor.service.url}/v1/input-artifacts",
+        headers=headers | {"Authorization": f"Bearer {caller.key}"},
+        content=iter([large]),
+    )
+    stored = poor.row("select count(*) as n from artifact where account_id = :id", id=caller.account_id)["n"]
+
+    assert len(large) > 1 << 20
+    assert [(429, "rate_limited")] * 2 == [error_code(declared), error_code(chunked)]
+    assert 1 == stored
 
 
 def test_a_replay_is_answered_while_the_model_is_down(waiting: Caller) -> None:

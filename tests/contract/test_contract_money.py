@@ -1,6 +1,5 @@
 """Prices: holds, charges, releases, a balance that does not suffice, and what an operator recovers."""
 
-import threading
 import wave
 from pathlib import Path
 
@@ -49,31 +48,6 @@ def test_a_balance_that_does_not_suffice_is_403(paid: Operator) -> None:
     assert (0, 0) == paid.money(caller)
 
 
-def test_open_holds_are_covered_together(paid: Operator) -> None:
-    """Of sixteen jobs at once as many are accepted as the balance covers, never one more (R135, R217)."""
-    caller, answers = paid.caller(credit="0.25"), []
-
-    def send() -> None:
-        answers.append(caller.post_job(job("[fake:sleep=50] x")))
-
-    threads = [threading.Thread(target=send) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    accepted = [answer.json()["id"] for answer in answers if answer.status_code == 202]
-    money = paid.money(caller)
-    for job_id in accepted:
-        caller.cancel(job_id)
-        caller.wait(job_id)
-
-    assert {202: 5, 403: 11} == {
-        status: sum(answer.status_code == status for answer in answers) for status in (202, 403)
-    }
-    assert 0 == money[0]
-    assert (250_000, 0) == (sum(paid.money(caller)), paid.money(caller)[1])
-
-
 def test_failures_and_cancels_release_everything(paid: Operator) -> None:
     """A job that fails or is cancelled, queued or running, gives its whole hold back (R217)."""
     caller = paid.caller(credit="1")
@@ -87,23 +61,6 @@ def test_failures_and_cancels_release_everything(paid: Operator) -> None:
     assert ["cancelled", "cancelled", "failed"] == [operation["state"] for operation in ended]
     assert [("0.000000", "0.000000")] * 3 == [billing(operation) for operation in ended]
     assert (1_000_000, 0) == paid.money(caller)
-
-
-def test_free_models_are_recorded_at_0(operator: Operator, caller: Caller) -> None:
-    """Synthesis at 0 still has its hold and settlement; reading and refusals have none (R215, R216)."""
-    operation = caller.wait(caller.submit())
-    caller.get("/v1/models"), caller.get("/v1/jobs"), caller.post_job(job(" "))
-    entries = operator.database.read(
-        lambda tx: tx.all(
-            "select type, job_id, held_micros from entry where account_id = :id order by id",
-            id=caller.account_id,
-        )
-    )
-
-    assert ("0.000000", "0.000000") == billing(operation)
-    assert [("hold", operation["id"], 0), ("settle", operation["id"], 0)] == [
-        (entry["type"], entry["job_id"], entry["held_micros"]) for entry in entries
-    ]
 
 
 def test_an_unknown_outcome_waits_with_its_hold(paid: Operator) -> None:
@@ -145,29 +102,19 @@ def test_an_operator_completes_with_a_file(paid: Operator, tmp_path: Path) -> No
     assert "--file" in without.stderr
 
 
-def test_an_operator_gives_a_job_up(paid: Operator) -> None:
-    """`recover void` fails the job, or cancels it, and releases the hold (R217)."""
-    (caller, failed), (other, cancelled) = recovering(paid), recovering(paid)
-    paid.service.command("admin", "recover", "void", failed)
-    paid.service.command("admin", "recover", "void", cancelled, "--cancelled")
-
-    assert ("failed", "cancelled") == (caller.read(failed)["state"], other.read(cancelled)["state"])
-    assert "engine_failed" == caller.read(failed)["error"]["code"]
-    assert [(100_000, 0)] * 2 == [paid.money(caller), paid.money(other)]
-
-
-def test_an_operator_runs_a_job_again(paid: Operator) -> None:
-    """`recover requeue` makes a new attempt under the same hold, by name only (R36, R37)."""
+def test_an_operator_runs_a_job_again_and_gives_it_up(paid: Operator) -> None:
+    """`recover requeue` makes a new attempt under the same hold, by name only; `recover void` releases the
+    hold (R36, R37, R217)."""
     caller, job_id = recovering(paid)
     paid.service.command("admin", "recover", "requeue", job_id)
     caller.wait(job_id, ("queued", "running", "recovery_required"))
     while (operation := caller.wait(job_id, ("recovery_required",)))["attempt"] < 2:
         continue
+    held = (billing(operation), paid.money(caller))
+    paid.service.command("admin", "recover", "void", job_id, "--cancelled")
 
-    assert (0, 100_000) == paid.money(caller)
-    assert ("0.100000", "0.000000") == billing(operation)
-    paid.service.command("admin", "recover", "void", job_id)
-    assert (100_000, 0) == paid.money(caller)
+    assert (("0.100000", "0.000000"), (0, 100_000)) == held
+    assert ("cancelled", (100_000, 0)) == (caller.read(job_id)["state"], paid.money(caller))
 
 
 def test_the_books_balance_in_the_end(paid: Operator) -> None:

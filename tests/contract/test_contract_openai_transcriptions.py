@@ -5,10 +5,8 @@ The fake engines stand in where the words do not matter; the real one listens in
 
 import io
 import json
-import socket
 import uuid
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import numpy as np
@@ -17,24 +15,9 @@ import soundfile
 
 from servers import recordings
 from servers.callers import Caller, Operator, error_code, faults
-from servers.processes import until
-from tenuto.features.openai.transcriptions import read_transcript
+from servers.openai_calls import FORMATS, form, package, request_of, send_form, sound, transcribe
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
-
-if TYPE_CHECKING:
-    import openai
-
-PATH = "/v1/audio/transcriptions"
-FIELDS = {"model": "whisper-1"}
-FORMATS = {
-    "wav": ("WAV", "PCM_16"),
-    "float.wav": ("WAV", "FLOAT"),
-    "mp3": ("MP3", None),
-    "flac": ("FLAC", "PCM_16"),
-    "opus": ("OGG", "OPUS"),
-    "caf": ("CAF", "PCM_16"),
-}
 
 
 @pytest.fixture
@@ -43,59 +26,16 @@ def caller(operator: Operator) -> Caller:
     return operator.caller(credit="100")
 
 
-@pytest.fixture
-def client(caller: Caller) -> Iterator["openai.OpenAI"]:
-    """OpenAI's own package on our base address."""
-    import openai  # Not above: it takes a second, which every process that collects this file would spend.
-
-    url = str(caller.http.base_url).rstrip("/") + "/v1"
-    with openai.OpenAI(base_url=url, api_key=caller.key, max_retries=0) as client:
-        yield client
-
-
-def sound(name: str = "wav", words: int = 3) -> bytes:
-    """A recording that no other call gives, of so many words for the fake engine, in one of `FORMATS`."""
-    samples, rate = soundfile.read(io.BytesIO(recordings.recording(words)), dtype="int16")
-    container, encoding = FORMATS[name]
-    file = io.BytesIO()
-    soundfile.write(file, samples, rate, format=container, subtype=encoding)
-    return file.getvalue()
-
-
-def form(parts: list[tuple[str, str | None, bytes]], boundary: str = "b0undary") -> bytes:
-    """A form of fields: name, file name if it is a file, content."""
-    pieces = []
-    for name, file_name, content in parts:
-        file = "" if file_name is None else f'; filename="{file_name}"'
-        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'
-        pieces.append(head.encode() + content + b"\r\n")
-    return b"".join(pieces) + f"--{boundary}--\r\n".encode()
-
-
-def send(caller: Caller, body: bytes, content_type: str | None = None, **headers: str) -> httpx2.Response:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    named["Content-Type"] = content_type or "multipart/form-data; boundary=b0undary"
-    return caller.request("POST", PATH, headers=named, content=body)
-
-
-def transcribe(caller: Caller, content: bytes, *more: tuple[str, str], **fields: str) -> httpx2.Response:
-    """The answer to a form with this file; `more` are fields that come twice."""
-    headers = {name: fields.pop(name) for name in list(fields) if name[0].isupper()}
-    texts = [*(FIELDS | fields).items(), *more]
-    parts = [(name, None, value.encode()) for name, value in texts]
-    return send(caller, form([*parts, ("file", "Wörter.wav", content)]), **headers)
-
-
 def input_of(caller: Caller, answer: httpx2.Response) -> tuple[Any, bytes]:
     """The body of the job behind an answer, and its stored input."""
-    body = caller.get(f"/v1/jobs/{answer.headers['x-service-job']}/request").json()
+    body = request_of(caller, answer)
     [artifact_id] = body["input_artifact_ids"]
     return body, caller.get(f"/v1/artifacts/{artifact_id}/content").content
 
 
-def test_openais_own_package_transcribes(client: "openai.OpenAI", caller: Caller) -> None:
+def test_openais_own_package_transcribes(caller: Caller) -> None:
     """Each form of the answer as the package's types read it, with its job and charge."""
-    content = sound()
+    content, client = sound(), package(caller)
     raw = client.audio.transcriptions.with_raw_response
     plain = raw.create(model="whisper-1", file=("a.wav", content))
     text = client.audio.transcriptions.create(
@@ -129,8 +69,8 @@ def test_openais_own_package_transcribes(client: "openai.OpenAI", caller: Caller
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_usual_format_is_stored_as_a_flac_of_the_same_length(caller: Caller, name: str) -> None:
-    """What it is says its content: each is sent as if it were a WAV."""
-    answer = transcribe(caller, sound(name))
+    """What it is says its content: each is sent as if it were a WAV, with empty fields as programs do."""
+    answer = transcribe(caller, sound(name), language="", prompt="")
     body, stored = input_of(caller, answer)
     about = soundfile.info(io.BytesIO(stored))
 
@@ -190,17 +130,17 @@ def test_a_language_that_is_not_used_is_named(caller: Caller) -> None:
 def test_a_file_name_in_another_encoding_costs_the_name_alone(caller: Caller) -> None:
     """As curl sends it on Windows: the recording is transcribed, and its job has no name."""
     body = form([("model", None, b"whisper-1"), ("file", "NAME", sound())])
-    answer = send(caller, body.replace(b"NAME", "录音.wav".encode("gb18030")))
+    answer = send_form(caller, body.replace(b"NAME", "录音.wav".encode("gb18030")))
 
     assert 200 == answer.status_code, answer.text
     assert "录音.wav" != caller.read(answer.headers["x-service-job"])["title"]
 
 
-def test_the_transcript_comes_in_events(client: "openai.OpenAI", caller: Caller) -> None:
+def test_the_transcript_comes_in_events(caller: Caller) -> None:
     """Deltas and the whole at the end, with speakers if they are asked for; a failed job is an event of its
     own without an end. How many deltas there are depends on how often the running job was looked at."""
     content = sound()
-    with client.audio.transcriptions.create(
+    with package(caller).audio.transcriptions.create(
         model="whisper-1", file=("a.wav", content), stream=True
     ) as events:
         plain = [event.model_dump() for event in events]
@@ -217,31 +157,6 @@ def test_the_transcript_comes_in_events(client: "openai.OpenAI", caller: Caller)
     assert "text/event-stream; charset=utf-8" == answer.headers["content-type"]
     assert "event: error\ndata: " in failed.text
     assert "done" not in failed.text
-
-
-@pytest.mark.parametrize(
-    ("change", "fault"),
-    [
-        ({"model": "fake/speech"}, ("model", "unknown_model")),
-        ({"model": ""}, ("model", "required")),
-        ({"response_format": "srt"}, ("response_format", "unsupported_format")),
-        ({"response_format": "smoke"}, ("response_format", "not_allowed")),
-        ({"stream": "perhaps"}, ("stream", "wrong_type")),
-        ({"timestamp_granularities[]": "word"}, ("timestamp_granularities", "not_allowed")),
-        ({"language": "a language with a long name"}, ("language", "too_long")),
-        ({"language": "xx"}, ("language", "not_allowed")),
-        ({"prompt": "x" * (130 << 10)}, ("prompt", "too_long")),
-        ({"prompt": "a\0b"}, ("prompt", "invalid_utf8")),
-    ],
-)
-def test_what_is_wrong_is_said_in_the_clients_words(
-    caller: Caller, change: dict[str, str], fault: tuple[str, str]
-) -> None:
-    """Always 400 with what would be right, and never 404: programs read that as a missing path."""
-    answer = transcribe(caller, sound(), **change)
-
-    assert [fault] == faults(answer)
-    assert [] == caller.newest()
 
 
 WAV = sound()
@@ -266,15 +181,15 @@ CASES: dict[str, tuple[bytes, str | None, tuple[str, str]]] = {
 def test_broken_forms_are_refused_by_name(caller: Caller, case: str) -> None:
     """Nothing is stored of them."""
     body, content_type, fault = CASES[case]
-    answer = send(caller, body, content_type)
+    answer = send_form(caller, body, content_type)
 
     assert [fault] == faults(answer), answer.text
     assert [] == caller.newest()
 
 
-@pytest.mark.parametrize(
-    ("content", "why"),
-    [
+def test_files_that_are_not_read_say_what_is(caller: Caller) -> None:
+    """400 with what they are, if that can be told, and the formats that work."""
+    contents = [
         (b"<html>not found</html>", "does not begin like a sound file; WAV, MP3, FLAC"),
         (
             b"\x1aE\xdf\xa3" + bytes(5_000),
@@ -282,77 +197,22 @@ def test_broken_forms_are_refused_by_name(caller: Caller, case: str) -> None:
         ),
         (bytes(4) + b"ftypM4A " + bytes(5_000), "set `ffmpeg` in the settings; WAV, MP3, FLAC"),
         (b"RIFF" + bytes(5_000), "it is damaged"),
-    ],
-)
-def test_files_that_are_not_read_say_what_is(caller: Caller, content: bytes, why: str) -> None:
-    """400 with what they are, if that can be told, and the formats that work."""
-    answer = transcribe(caller, content)
+    ]
 
-    assert [("file", "invalid_recording")] == faults(answer)
-    assert why in answer.json()["error"]["message"]
+    for content, why in contents:
+        answer = transcribe(caller, content)
+        assert [("file", "invalid_recording")] == faults(answer)
+        assert why in answer.json()["error"]["message"]
     assert [] == caller.newest()
 
 
 def test_translations_are_refused_with_400(caller: Caller) -> None:
     """Nextcloud takes a 404 for a service without recognition; the answer says what there is."""
     body = form([("model", None, b"invalid-model"), ("file", "a.wav", WAV)])
-    answer = caller.request(
-        "POST",
-        "/v1/audio/translations",
-        headers={"Content-Type": "multipart/form-data; boundary=b0undary"},
-        content=body,
-    )
+    answer = send_form(caller, body, to="translations")
 
     assert (400, "invalid_request") == error_code(answer)
     assert "/v1/audio/transcriptions" in answer.json()["error"]["message"]
-
-
-def test_a_key_is_bound_to_the_recording_and_not_to_the_form(caller: Caller) -> None:
-    """One job and one stored input for two forms of answer; another recording under the key is a conflict."""
-    key, content = str(uuid.uuid4()), sound()
-    first = transcribe(caller, content, Idempotency_Key=key)
-    again = transcribe(caller, content, response_format="text", Idempotency_Key=key)
-    other = transcribe(caller, sound(), Idempotency_Key=key)
-    changed = transcribe(caller, content, language="ja", Idempotency_Key=key)
-
-    assert first.headers["x-service-job"] == again.headers["x-service-job"]
-    assert (None, "true") == tuple(each.headers.get("idempotent-replayed") for each in (first, again))
-    assert {(409, "idempotency_conflict")} == {error_code(each) for each in (other, changed)}
-    assert "false" == other.headers["x-should-retry"]
-    assert [first.headers["x-service-job"]] == caller.newest()
-
-
-@pytest.mark.parametrize("name", ["Idempotency_Key", "X_Stainless_Retry_Count"])
-def test_a_retry_is_its_request_whatever_the_models_name_means_by_then(operator: Operator, name: str) -> None:
-    """`whisper-1` stands for nothing any more: the same job of the same recording (P2)."""
-    caller, content, headers = operator.caller(credit="100"), sound(), {name: "1"}
-    first = transcribe(caller, content, **headers)
-    operator.restrict(caller, ["fake/speech"])
-    again = transcribe(caller, content, response_format="text", **headers)
-
-    assert 200 == again.status_code, again.text
-    assert first.headers["x-service-job"] == again.headers["x-service-job"]
-
-
-def test_the_same_recording_twice_is_two_jobs_unless_it_is_declared_a_retry(caller: Caller) -> None:
-    """A retry that the SDK declares joins the job whose client has left; without that nothing is guessed."""
-    content = recordings.recording(2)
-    body = form([("model", None, b"whisper-1"), ("file", "a.flac", content)])
-    head = (
-        f"POST {PATH} HTTP/1.1\r\nHost: tenuto\r\nAuthorization: Bearer {caller.key}\r\n"
-        f"Content-Type: multipart/form-data; boundary=b0undary\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    url = caller.http.base_url
-    with socket.create_connection((url.host, url.port or 80)) as line:
-        line.sendall(head.encode() + body)
-        until(lambda: bool(caller.newest()), 120, "the job is accepted")
-        [left] = caller.newest()
-    joined = transcribe(caller, content, X_Stainless_Retry_Count="1")
-    separate = transcribe(caller, content)
-
-    assert left == joined.headers["x-service-job"]
-    assert "true" == joined.headers["idempotent-replayed"]
-    assert left != separate.headers["x-service-job"]
 
 
 def test_a_recording_is_charged_once_for_its_minutes(paid: Operator) -> None:
@@ -388,44 +248,6 @@ def test_an_mp3_is_charged_by_all_that_it_holds_and_a_cut_one_not_at_all(paid: O
     assert [("file", "invalid_recording")] == faults(cut)
     assert "s of it can be read" in cut.text
     assert before == paid.money(caller)
-
-
-def test_a_restricted_key_transcribes_with_its_own_model(operator: Operator) -> None:
-    """OpenAI's names stand for a model that the key may use; another's name is refused with 403."""
-    caller = operator.caller(credit="100", models=["fake/word-timestamps"])
-    own = transcribe(caller, sound())
-
-    assert "fake/word-timestamps" == input_of(caller, own)[0]["model"]
-    assert (403, "model_not_allowed") == error_code(
-        transcribe(caller, sound(), model="fake/dual-recognition")
-    )
-
-
-def test_texts_are_joined_as_they_are_written() -> None:
-    """Spaces between words that have them, none between Chinese or Japanese sentences; empty pieces are left
-    out, speakers are letters in the order of their labels."""
-    segments = [
-        ("Hold it.", "S02"),
-        (" ", None),
-        ("好的。", "S01"),
-        ("再见。", "S01"),
-        ("안녕.", "S03"),
-        ("Bye.", "S02"),
-    ]
-    engine = {
-        "language": "zh",
-        "segments": [
-            {"start": at, "end": at + 1, "text": text, "speaker": speaker}
-            for at, (text, speaker) in enumerate(segments)
-        ],
-    }
-    result = {"audio": {"duration_seconds": 5.2}, "engines": {"segment_text": engine}}
-    transcript = read_transcript(json.dumps(result).encode())
-    diarized = transcript.as_json("diarized_json")
-
-    assert "Hold it.好的。再见。안녕. Bye." == transcript.text()
-    assert ["B", "A", "A", "C", "B"] == [segment["speaker"] for segment in diarized["segments"]]
-    assert {"type": "duration", "seconds": 6} == diarized["usage"]
 
 
 def stored(operator: Operator, caller: Caller) -> int:

@@ -4,7 +4,6 @@ import json
 import math
 import os
 import signal
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from servers.callers import ON_ONE_DATABASE, Caller, Operator, error_code
+from servers.callers import ON_ONE_DATABASE, Caller, Operator
+from servers.processes import until
 from servers.recordings import (
     DUAL,
     ENGINES,
@@ -29,7 +29,6 @@ from servers.recordings import (
     upload,
 )
 from tenuto.features.recognition.kind import FIELDS
-from tenuto.job import chunks
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -66,13 +65,10 @@ def test_a_job_is_recognised_by_the_name_of_its_file(payer: Caller) -> None:
     search = "/v1/jobs?kind=recognition&q=%E4%BC%9A%E8%AE%AE%201"
     listed = payer.get(search).json()["data"]
     payer.request("DELETE", f"/v1/jobs/{job_id}/content")
-    shown = payer.read(job_id)
 
     assert "会议\u30001.mp3" == named["name"]
     assert ["会议 1.mp3"] == [one["title"] for one in listed]
     assert [400, 400] == [refusal.status_code for refusal in wrong]
-    assert None is shown["title"]
-    assert shown["erased_at"] is not None
     assert [] == payer.get(search).json()["data"]
 
 
@@ -90,19 +86,11 @@ def test_an_input_is_the_accounts_own_flac(operator: Operator, payer: Caller) ->
     assert [("input_artifact_ids", "unknown_input"), ("parameters.language", "wrong_type")] == together
 
 
-def test_any_key_of_the_account_names_an_input(operator: Operator, payer: Caller) -> None:
-    """An input belongs to the account, not to the key that uploaded it, and may be used again (R50, R112)."""
-    artifact_id = upload(payer)
-    other = operator.key(payer.account_id)
-    jobs = [caller.post_job(body(artifact_id)).json()["id"] for caller in (payer, other)]
-
-    assert ["succeeded"] * 2 == [other.wait(job_id)["state"] for job_id in jobs]
-
-
 @ON_ONE_DATABASE
-@pytest.mark.parametrize(
-    ("parameters", "fault"),
-    [
+def test_a_parameter_out_of_its_bounds_is_refused(payer: Caller) -> None:
+    """400, nothing stored, no hold (R113, R115–R117, R119)."""
+    input_id = upload(payer)
+    cases: list[tuple[dict[str, Any], tuple[str, str]]] = [
         ({"language": "x" * 17}, ("language", "too_long")),
         ({"language": None}, ("language", "wrong_type")),
         ({"context": "x" * 20_001}, ("context", "too_long")),
@@ -114,34 +102,26 @@ def test_any_key_of_the_account_names_an_input(operator: Operator, payer: Caller
         ({"source_offset_seconds": 7200.001}, ("source_offset_seconds", "out_of_range")),
         ({"source_offset_seconds": True}, ("source_offset_seconds", "wrong_type")),
         ({"path": "/srv/a.flac"}, ("path", "unknown_name")),
-        ({"text": "speech"}, ("text", "unknown_name")),
-    ],
-)
-def test_a_parameter_out_of_its_bounds_is_refused(
-    payer: Caller, parameters: dict[str, Any], fault: tuple[str, str]
-) -> None:
-    """400, nothing stored, no hold (R113, R115–R117, R119)."""
-    refused = payer.refused(body(upload(payer), **parameters))
+    ]
 
-    assert [(f"parameters.{fault[0]}", fault[1])] == refused
+    for parameters, (name, code) in cases:
+        assert [(f"parameters.{name}", code)] == payer.refused(body(input_id, **parameters))
 
 
 @ON_ONE_DATABASE
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"language": "中" * 16, "context": "界" * 20_000, "hotwords": ["词" * 100] * 200},
-        {"source_offset_seconds": 7200},
-        {"source_offset_seconds": 12.345, "context": "", "hotwords": []},
-    ],
-)
-def test_a_parameter_at_its_bounds_is_taken(payer: Caller, parameters: dict[str, Any]) -> None:
+def test_a_parameter_at_its_bounds_is_taken(payer: Caller) -> None:
     """Characters count, not bytes; the offset is echoed and shifts nothing (R113, R115–R118)."""
+    parameters: dict[str, Any] = {
+        "language": "中" * 16,
+        "context": "界" * 20_000,
+        "hotwords": ["词" * 100] * 200,
+        "source_offset_seconds": 7200,
+    }
     job_id = recognise(payer, model=SECOND, **parameters)
     shown = result(payer, payer.wait(job_id))
     first = shown["engines"]["word_timestamps"]["segments"][0]
 
-    assert parameters.get("source_offset_seconds", 0) == shown["timeline"]["source_offset_seconds"]
+    assert 7200 == shown["timeline"]["source_offset_seconds"]
     assert 0.2 == first["start"]
 
 
@@ -175,9 +155,9 @@ def test_each_engine_reports_its_language(payer: Caller) -> None:
 
 
 def test_the_result_is_as_the_contract_has_it(payer: Caller) -> None:
-    """Schema, source, timeline, both engines with pinned revisions (R43, R51, R120–R128, R218)."""
-    content = recording(words=4, seconds=4.0)
-    artifact_id = upload(payer, content)
+    """Schema, source, timeline, both engines with pinned revisions; ids, times with three decimals in the
+    audio, speakers, labels, no `words` list (R43, R51, R120–R128, R218)."""
+    artifact_id = upload(payer, recording(words=4, seconds=4.0))
     job_id = payer.post_job(body(artifact_id, source_offset_seconds=30)).json()["id"]
     operation = payer.wait(job_id)
     shown = result(payer, operation)
@@ -199,21 +179,14 @@ def test_the_result_is_as_the_contract_has_it(payer: Caller) -> None:
     }
     assert texts(shown) == texts(shown, "word_timestamps")
     assert 4 == len(texts(shown))
-
-
-def test_segments_have_their_fields_and_no_words(payer: Caller) -> None:
-    """Ids, times with three decimals in the audio, speakers, labels; no `words` list (R124, R126, R127)."""
-    shown = result(payer, payer.wait(recognise(payer, recording(words=5, seconds=3.1))))
-    first = shown["engines"]["segment_text"]["segments"]
-    second = shown["engines"]["word_timestamps"]["segments"]
-
+    first, second = (shown["engines"][role]["segments"] for role in ENGINES)
     assert {"id", "start", "end", "text", "speaker", "type"} == set().union(*first)
     assert {"id", "start", "end", "text"} == set().union(*second)
     for segments in (first, second):
         times = [(segment["start"], segment["end"]) for segment in segments]
         assert list(range(len(segments))) == [segment["id"] for segment in segments]
         assert sorted(times) == times
-        assert all(0 <= start <= end <= 3.1 for start, end in times)
+        assert all(0 <= start <= end <= 4 for start, end in times)
         assert all(round(moment, 3) == moment for pair in times for moment in pair)
     assert {"speech", "silence"} == {segment["type"] for segment in first}
     assert all((segment["speaker"] is None) == (segment["type"] == "silence") for segment in first)
@@ -254,37 +227,18 @@ def test_the_catalog_lists_the_dual_model_and_its_engines(payer: Caller) -> None
     )
 
 
-@pytest.mark.parametrize(("seconds", "charged"), [(1.0005, 835), (0.0625, 53), (90.001, 75_001)])
-def test_the_decoded_duration_is_charged(
-    operator: Operator, payer: Caller, seconds: float, charged: int
-) -> None:
+def test_the_decoded_duration_is_charged(operator: Operator, payer: Caller) -> None:
     """6 CNY are held, then 0.05 CNY a minute settled to the millisecond, the rest given back (R132–R134)."""
-    words = 1 if seconds < 1 else 3
-    artifact_id = upload(payer, recording(words, seconds=seconds))
-    payer.submit("free of charge")
+    seconds, charged = 90.001, 75_001
+    artifact_id = upload(payer, recording(3, seconds=seconds))
     blocked = payer.post_job(body(artifact_id)).json()
-    held = payer.read(blocked["id"])["billing"]["held"]
     operation = payer.wait(blocked["id"])
     duration_ms = math.ceil(round(seconds * RATE) * 1000 / RATE)
 
-    assert held in ("6.000000", "0.000000")
     assert "6.000000" == blocked["billing"]["held"]
     assert charged == math.ceil(duration_ms * 50_000 / 60_000)
     assert {"held": "0.000000", "charged": f"0.{charged:06}", "currency": "CNY"} == operation["billing"]
     assert (100_000_000 - charged, 0) == operator.money(payer)
-
-
-def test_the_balance_covers_all_holds(operator: Operator) -> None:
-    """With 12 CNY two jobs are accepted at once, the third is refused, whatever they cost then (R135)."""
-    caller = operator.caller(credit="12")
-    slow = upload(caller, recording(directive=1130))
-    answers = [caller.post_job(body(slow)) for _ in range(3)]
-    jobs = [answer.json()["id"] for answer in answers[:2]]
-    states = [caller.wait(job_id)["state"] for job_id in jobs]
-
-    assert [202, 202, 403] == [answer.status_code for answer in answers]
-    assert (403, "insufficient_balance") == error_code(answers[2])
-    assert ["succeeded"] * 2 == states
 
 
 def test_a_job_has_fourteen_days(operator: Operator, payer: Caller) -> None:
@@ -301,7 +255,6 @@ def test_a_job_has_fourteen_days(operator: Operator, payer: Caller) -> None:
     [
         (1001, "engine_failed"),
         (1003, "engine_crashed"),
-        (1005, "engine_failed"),
         (1009, "engine_failed"),
     ],
 )
@@ -316,20 +269,8 @@ def test_an_engine_that_goes_wrong_fails_the_job(
     assert (100_000_000, 0) == operator.money(payer)
 
 
-def test_a_cancelled_job_gives_its_hold_back(operator: Operator, payer: Caller) -> None:
-    """While its engine is deaf, too: the host is killed, and the next job finds another (R217)."""
-    job_id = recognise(payer, recording(directive=1004))
-    payer.wait(job_id, ("running",))
-    payer.cancel(job_id)
-    cancelled = payer.wait(job_id)
-    money = operator.money(payer)
-
-    assert ("cancelled", (100_000_000, 0)) == (cancelled["state"], money)
-    assert "succeeded" == payer.wait(recognise(payer))["state"]
-
-
 def test_eight_run_at_once_and_more_are_queued(operator: Operator, payer: Caller) -> None:
-    """Ten jobs on one loaded engine: eight have a slot, two wait, none is refused (R130)."""
+    """Ten jobs: eight have a slot, two wait, none is refused (R130)."""
     slow = upload(payer, recording(directive=1105))
     jobs = [payer.post_job(body(slow)).json()["id"] for _ in range(10)]
     seen = 0
@@ -338,25 +279,9 @@ def test_eight_run_at_once_and_more_are_queued(operator: Operator, payer: Caller
             "select count(*) as rows from slot where lane = 'recognition' and job_id is not null"
         )
         seen = max(seen, running["rows"])
-    hosts = _hosts(operator.service)
 
     assert 8 == seen
     assert ["succeeded"] * 10 == [payer.read(job_id)["state"] for job_id in jobs]
-    assert 2 == len([name for name in hosts if "fake_recognition" in name])
-
-
-def test_progress_is_told_in_seconds_of_audio(payer: Caller) -> None:
-    """While it runs, how much of the recording is done."""
-    job_id = recognise(payer, recording(seconds=20, directive=1130))
-    seen: list[dict[str, Any]] = []
-    while (operation := payer.read(job_id))["state"] in ("queued", "running"):
-        if operation["progress"] is not None:
-            seen.append(operation["progress"])
-        time.sleep(0.05)
-
-    assert seen
-    assert all(("recognising", "seconds", 20) == (one["stage"], one["unit"], one["total"]) for one in seen)
-    assert all(0 <= one["completed"] <= 20 for one in seen)
 
 
 def test_a_long_recording_is_one_result_of_parts_whoever_dies(operator: Operator, payer: Caller) -> None:
@@ -388,14 +313,13 @@ def test_a_long_recording_is_one_result_of_parts_whoever_dies(operator: Operator
 
 def _made(log: Path, job_id: str, *, at_least: int) -> list[tuple[str, int]]:
     """The parts that were recognised so far, as often as they were."""
-    until = time.monotonic() + 60
-    while True:
+
+    def made() -> list[tuple[str, int]]:
         lines = [json.loads(line) for line in log.read_text().splitlines() if '"chunk.recognised"' in line]
-        made = [(line["role"], line["number"]) for line in lines if line["job_id"] == job_id]
-        if len(made) >= at_least:
-            return made
-        assert time.monotonic() < until, made
-        time.sleep(0.02)
+        return [(line["role"], line["number"]) for line in lines if line["job_id"] == job_id]
+
+    until(lambda: len(made()) >= at_least, 60, "parts are recognised")
+    return made()
 
 
 def _kill_worker(service: Any) -> None:
@@ -403,23 +327,3 @@ def _kill_worker(service: Any) -> None:
     for child in psutil.Process(service.process.pid).children():
         if "tenuto.process" in child.cmdline():
             os.kill(child.pid, signal.SIGKILL)
-
-
-def _hosts(service: Any) -> list[str]:
-    """What the engine hosts of a service were started for."""
-    children = psutil.Process(service.process.pid).children(recursive=True)
-    return [" ".join(child.cmdline()) for child in children if "tenuto_engine" in " ".join(child.cmdline())]
-
-
-def test_parts_do_not_outlive_their_job(operator: Operator, payer: Caller) -> None:
-    """A transcript stands in its result alone once housekeeping has passed."""
-    payer.wait(recognise(payer))
-    operator.database.write(chunks.forget_final)
-
-    assert (
-        0
-        == operator.row(
-            "select count(*) as rows from part p join job j on j.id = p.job_id "
-            "where j.state in ('succeeded', 'failed', 'cancelled')"
-        )["rows"]
-    )

@@ -1,43 +1,22 @@
 """POST /v1/responses: text in, text out, whole and as events; what needs memory or tools is refused."""
 
 import json
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import pytest
 
-from servers.callers import Caller, Operator, error_code, faults
+from servers.callers import Caller, Operator, faults
 from servers.chats import CHAT, THERE, used
+from servers.openai_calls import package, post
 from servers.upstream import PRIVATE, UpstreamServer
 from tenuto.features.history.rows import Used
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
-if TYPE_CHECKING:
-    import openai
-
-
-@pytest.fixture
-def visitor(chatting: Operator) -> Caller:
-    """A new account with a key, on the service with upstreams."""
-    return chatting.caller()
-
-
-@pytest.fixture
-def client(visitor: Caller) -> Iterator["openai.OpenAI"]:
-    """OpenAI's own package, on our base address."""
-    import openai  # Not above: it takes a second, which every process that collects this file would spend.
-
-    url = str(visitor.http.base_url).rstrip("/") + "/v1"
-    with openai.OpenAI(base_url=url, api_key=visitor.key, max_retries=0) as client:
-        yield client
-
 
 def ask(caller: Caller, given: Any = "one two", *, model: str = CHAT, **fields: Any) -> httpx2.Response:
-    content = json.dumps({"model": model, "input": given} | fields).encode()
-    headers = {"Content-Type": "application/json"}
-    return caller.request("POST", "/v1/responses", headers=headers, content=content)
+    return post(caller, "/v1/responses", {"model": model, "input": given} | fields)
 
 
 def said(caller: Caller, given: Any = "one two", **fields: Any) -> Any:
@@ -195,14 +174,13 @@ def test_a_stream_that_breaks_says_so(visitor: Caller) -> None:
     assert "response.failed" == sent[-1]["type"]
     assert "server_error" == sent[-1]["response"]["error"]["code"]
     assert PRIVATE not in json.dumps(sent)
-    assert (503, "model_unavailable") == error_code(ask(visitor, "[up:cut]", model=THERE, stream=True))
-    assert (429, "rate_limited") == error_code(ask(visitor, "[up:status=429]", model=THERE))
 
 
-def test_openais_own_package_works(client: "openai.OpenAI") -> None:
+def test_openais_own_package_works(visitor: Caller) -> None:
     """Whole, streamed, and refused."""
     import openai
 
+    client = package(visitor)
     answer = client.responses.create(model=THERE, input="Hello.", instructions="Be brief.", store=False)
     [*_, last] = client.responses.create(model=THERE, input="Hello.", stream=True)
     assert last.type == "response.incomplete"

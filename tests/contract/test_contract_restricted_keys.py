@@ -3,13 +3,11 @@
 It does not matter which key submitted them. Records, artifacts and segments are the account's (R50).
 """
 
-import uuid
-
 import httpx2
 import pytest
 
 from contract.test_contract_segments import content, listed
-from servers.callers import METERED, SPEECH, Caller, Operator, error_code, job
+from servers.callers import METERED, SPEECH, Caller, Operator, error_code
 from servers.document import Route, routes
 from servers.recordings import body, upload
 
@@ -127,18 +125,3 @@ def test_an_input_is_erased_by_keys_whose_models_take_inputs(operator: Operator)
     assert 202 == caller.post_job(body(input_id)).status_code
     other_id = upload(caller)
     assert 200 == recognition.request("DELETE", f"/v1/artifacts/{other_id}").status_code
-
-
-def test_a_replay_is_answered_also_to_a_key_that_was_narrowed(operator: Operator, caller: Caller) -> None:
-    """It starts nothing, and its sender must learn the id; the key may follow the job to its end (R29)."""
-    key = str(uuid.uuid4())
-    accepted = caller.post_job(job(), key=key).json()
-    operator.database.write(
-        lambda tx: tx.run(
-            "update api_key set models = :models where id = :id", models=f'["{METERED}"]', id=caller.key_id
-        )
-    )
-    again = caller.post_job(job(), key=key)
-
-    assert (202, accepted["id"]) == (again.status_code, again.json()["id"])
-    assert 200 == caller.get(f"/v1/jobs/{accepted['id']}").status_code

@@ -112,7 +112,8 @@ def test_the_shared_voice_has_defaults(caller: Caller, operator: Operator) -> No
 
 
 def test_pauses_of_the_shared_voice_are_shortened(caller: Caller) -> None:
-    """480 ms of silence become 350, the rest stays bit for bit, the result tells (R102, R104, R108, R109)."""
+    """480 ms of silence become 350, the rest stays bit for bit, the result tells; it names the version of the
+    voice's record, with nothing to shorten too (R102, R104, R108, R109, R219)."""
     plain, _ = spoken(caller, voice_id=id_of(caller, "official"))
     samples, operation = spoken(caller, voice_id=id_of(caller, "shared"), duration_factor=1)
 
@@ -121,6 +122,9 @@ def test_pauses_of_the_shared_voice_are_shortened(caller: Caller) -> None:
         assert ("tenuto-shared-1", 130, 470) == tuple(
             told[name] for name in ("voice_profile_version", "pause_removed_ms", "duration_ms")
         )
+    shared = voice_of_kind(caller, "shared")
+    result = spoken(caller, "x", voice_id=shared["voice_id"])[1]["result"]
+    assert (shared["profile_version"], 0) == (result["voice_profile_version"], result["pause_removed_ms"])
 
 
 def test_silence_at_the_ends_is_kept(caller: Caller) -> None:
@@ -134,28 +138,14 @@ def test_silence_at_the_ends_is_kept(caller: Caller) -> None:
     assert 600 - 350 == operation["result"]["pause_removed_ms"]
 
 
-@pytest.mark.parametrize("kind", ["own", None])
-def test_other_voices_keep_their_pauses(caller: Caller, kind: str | None) -> None:
+def test_other_voices_keep_their_pauses(caller: Caller) -> None:
     """No pause is changed or reported (R105)."""
-    own_voice(caller)
-    named = {} if kind is None else {"voice_id": id_of(caller, kind)}
-    samples, operation = spoken(caller, **named)
+    for named in ({"voice_id": own_voice(caller)}, {}):
+        samples, operation = spoken(caller, **named)
 
-    assert 10 * 60 * MS == len(samples)
-    assert bytes(480 * MS) == samples[60 * MS : -60 * MS]
-    assert not {"voice_profile_version", "pause_removed_ms"} & set(operation["result"])
-
-
-def test_a_profile_has_a_version(caller: Caller) -> None:
-    """The result names the version of the voice's record, with nothing to shorten too (R108, R109, R219)."""
-    shared = voice_of_kind(caller, "shared")
-    _, operation = spoken(caller, "x", voice_id=shared["voice_id"])
-
-    assert isinstance(shared["profile_version"], str)
-    assert (shared["profile_version"], 0) == (
-        operation["result"]["voice_profile_version"],
-        operation["result"]["pause_removed_ms"],
-    )
+        assert 10 * 60 * MS == len(samples)
+        assert bytes(480 * MS) == samples[60 * MS : -60 * MS]
+        assert not {"voice_profile_version", "pause_removed_ms"} & set(operation["result"])
 
 
 def test_a_job_keeps_its_voice_when_that_is_deleted(caller: Caller) -> None:

@@ -28,11 +28,8 @@ def test_a_choice_is_saved_for_each_content_account(caller: Caller) -> None:
     own, official = own_voice(caller), voice_of_kind(caller, "official")["voice_id"]
     first = save(caller, {"content_account": "频道", "voice_id": own})
 
-    assert (200, "频道", own) == (
-        first.status_code,
-        first.json()["content_account"],
-        first.json()["voice_id"],
-    )
+    told = (first.status_code, first.json()["content_account"], first.json()["voice_id"])
+    assert (200, "频道", own) == told
     assert isinstance(first.json()["updated_at"], int)
     save(caller, {"content_account": "second", "voice_id": own})
     last = save(caller, {"content_account": "频道", "voice_id": official}).json()
@@ -72,9 +69,9 @@ def test_a_foreign_voice_and_an_emotion_cannot_be_chosen(caller: Caller, operato
     assert {"object": "list", "data": [], "default": None} == saved(caller)
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
+def test_wrong_bodies_are_refused(caller: Caller) -> None:
+    """All faults at once, in strict JSON of at most 64 KiB (R180)."""
+    wrong: list[tuple[Any, list[tuple[str, str]]]] = [
         (b"[]", [("body", "wrong_type")]),
         (b'{"voice_id": "x", "voice_id": "y"}', [("voice_id", "duplicate_name")]),
         (
@@ -86,15 +83,9 @@ def test_a_foreign_voice_and_an_emotion_cannot_be_chosen(caller: Caller, operato
             [("content_account", "too_long"), ("extra", "unknown_name"), ("voice_id", "required")],
         ),
         ({"voice_id": UNKNOWN}, [("voice_id", "unknown_voice")]),
-    ],
-)
-def test_wrong_bodies_are_refused(caller: Caller, body: Any, expected: Any) -> None:
-    """All faults at once, in strict JSON (R180)."""
-    assert expected == faults(save(caller, body))
-
-
-def test_a_body_has_a_limit(caller: Caller) -> None:
-    """64 KiB are more than any choice needs (R180)."""
+    ]
+    for value, expected in wrong:
+        assert expected == faults(save(caller, value))
     body = json.dumps({"voice_id": "x", "content_account": "x" * 65_536}).encode()
 
     assert (413, "payload_too_large") == error_code(save(caller, body))

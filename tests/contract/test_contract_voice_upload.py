@@ -64,9 +64,9 @@ def test_names_of_all_scripts_come_through(caller: Caller) -> None:
     assert (201, "声音") == (raw.status_code, raw.json()["name"])
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
+def test_wrong_headers_are_named_at_once(caller: Caller, operator: Operator) -> None:
+    """A name of 1 to 80 characters and a checksum are required, an idempotency key is not (R163, R164)."""
+    wrong: list[tuple[dict[str, str | None], Faults]] = [
         ({"X-Service-Voice-Name": "x" * 81}, [("X-Service-Voice-Name", "too_long")]),
         ({"X-Service-Content-SHA256": None}, [("X-Service-Content-SHA256", "required")]),
         (
@@ -77,16 +77,11 @@ def test_names_of_all_scripts_come_through(caller: Caller) -> None:
                 ("X-Service-Voice-Name", "required"),
             ],
         ),
-    ],
-)
-def test_wrong_headers_are_named_at_once(
-    caller: Caller, operator: Operator, changes: dict[str, str | None], expected: Faults
-) -> None:
-    """A name of 1 to 80 characters and a checksum are required, an idempotency key is not (R163, R164)."""
+    ]
     content = recording()
-    sent = {name: value for name, value in (headers_of(content) | changes).items() if value is not None}
-
-    assert expected == faults(caller.request("POST", "/v1/voices", headers=sent, content=content))
+    for changes, expected in wrong:
+        sent = {name: value for name, value in (headers_of(content) | changes).items() if value is not None}
+        assert expected == faults(caller.request("POST", "/v1/voices", headers=sent, content=content))
     assert 0 == stored(operator, caller)
 
 
@@ -102,13 +97,12 @@ def test_the_checksum_is_verified(caller: Caller, operator: Operator) -> None:
     assert 201 == upload(caller, content, X_Service_Content_SHA256=right).status_code
 
 
-@pytest.mark.parametrize("media_type", ["audio/flac", "audio/x-wav", ""])
-def test_only_wav_is_taken(caller: Caller, operator: Operator, media_type: str) -> None:
-    """Another media type is refused in these words, a parameter of the right one is not (R163, R167)."""
-    answer = upload(caller, recording(), Content_Type=media_type)
-
-    assert (415, "unsupported_media_type") == error_code(answer)
-    assert "voice must be audio/wav" == answer.json()["error"]["message"]
+def test_only_wav_is_taken(caller: Caller, operator: Operator) -> None:
+    """Another media type is refused in these words (R163, R167)."""
+    for media_type in ("audio/flac", "audio/x-wav", ""):
+        answer = upload(caller, recording(), Content_Type=media_type)
+        assert (415, "unsupported_media_type") == error_code(answer)
+        assert "voice must be audio/wav" == answer.json()["error"]["message"]
     assert 0 == stored(operator, caller)
 
 
@@ -121,13 +115,13 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_bad_recordings(caller: Caller, operator: Operator, what: str) -> None:
+def test_bad_recordings(caller: Caller, operator: Operator) -> None:
     """Anything else is refused with a reason, and nothing of it is kept (R167–R170). test_wav.py has more."""
-    answer = upload(caller, BAD[what])
-
-    assert [("body", answer.json()["error"]["details"][0]["code"])] == faults(answer)
-    assert answer.json()["error"]["details"][0]["code"] in ("invalid_recording", "out_of_range")
+    for what, content in BAD.items():
+        assert faults(upload(caller, content))[0] in (
+            ("body", "invalid_recording"),
+            ("body", "out_of_range"),
+        ), what
     assert 0 == stored(operator, caller)
 
 
@@ -201,15 +195,4 @@ def test_an_upload_may_be_sent_again(caller: Caller, operator: Operator) -> None
     voice_id = upload(caller, recording(), Idempotency_Key=key + "2").json()["voice_id"]
     caller.request("DELETE", f"/v1/voices/{voice_id}")
     assert (410, "erased") == error_code(upload(caller, recording(), Idempotency_Key=key + "2"))
-    assert voice_id not in [voice["voice_id"] for voice in listed(caller)]
-
-
-def test_a_refused_upload_leaves_its_key_free(caller: Caller) -> None:
-    """Only a voice binds a key; one that was deleted is not made again under it (R175)."""
-    key = str(uuid.uuid4())
-    assert 400 == upload(caller, b"no WAV", Idempotency_Key=key).status_code
-    voice_id = upload(caller, recording(), Idempotency_Key=key).json()["voice_id"]
-    caller.request("DELETE", f"/v1/voices/{voice_id}")
-
-    assert (410, "erased") == error_code(upload(caller, recording(), Idempotency_Key=key))
     assert voice_id not in [voice["voice_id"] for voice in listed(caller)]

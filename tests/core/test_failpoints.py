@@ -1,16 +1,11 @@
 """Failpoints: what arms them, and how often they act."""
 
 import errno
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from servers.speed import HANG_S, at_least
 from tenuto import failpoints
 from tenuto.errors import SettingsInvalid
 
@@ -39,11 +34,6 @@ def put(folder: Path, place: str, shot: str) -> None:
     (folder / "new").rename(folder / place)
 
 
-def test_nothing_happens_unless_armed() -> None:
-    """Every place is passed."""
-    assert {None} == {outcome(place) for place in failpoints.PLACES}
-
-
 def test_a_listed_shot_acts_once_at_its_visit() -> None:
     """`name:nth:action`: the nth visit alone, at that place alone."""
     failpoints.arm(f"{PLACE}:2:raise=ENOSPC,{PLACE}:4:raise=EIO")
@@ -63,33 +53,6 @@ def test_a_shot_of_a_folder_acts_once_and_tells_who_it_was(tmp_path: Path) -> No
 
     assert [None, None, "EIO", None, "ENOSPC"] == [before, *visits, outcome(PLACE)]
     assert [PLACE] == left
-
-
-@pytest.mark.parametrize(("action", "end"), [("kill", (-signal.SIGKILL, "")), ("stop", (0, "went on\n"))])
-def test_a_process_kills_or_stops_itself(action: str, end: tuple[int, str]) -> None:
-    """SIGKILL ends it at the place; SIGSTOP freezes it there until SIGCONT."""
-    code = "from tenuto import failpoints; import sys; failpoints.arm(sys.argv[1]); "
-    code += "failpoints.hit('db.after_commit'); print('went on')"
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, f"db.after_commit:1:{action}"], stdout=subprocess.PIPE, text=True
-    )
-    if action == "stop":
-        stat = Path(f"/proc/{child.pid}/stat")
-        until = time.monotonic() + HANG_S
-        while stat.read_text().rpartition(")")[2].split()[0] != "T":
-            assert time.monotonic() < until
-            time.sleep(0.01)
-        child.send_signal(signal.SIGCONT)
-    said, _ = child.communicate(timeout=120)
-
-    assert end == (child.returncode, said)
-
-
-def test_a_delay_holds_the_visitor_up() -> None:
-    """As long as it says."""
-    failpoints.arm(f"{PLACE}:1:delay=0.05")
-    with at_least(0.05):
-        failpoints.hit(PLACE)
 
 
 @pytest.mark.parametrize(

@@ -52,14 +52,6 @@ def test_a_closed_stream_is_no_error() -> None:
     assert stream.closed
 
 
-def test_loading_the_log_does_not_load_rich() -> None:
-    """It would take 100 ms of processor time in every process; rich itself can be imported afterwards."""
-    code = "import sys, tenuto.logs; print('rich' in sys.modules); import rich.console"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert "False\n" == ended.stdout
-
-
 class _Full(type(Path())):  # type: ignore[misc]
     """A device that takes nothing, and that nobody should read: it has no end."""
 
@@ -90,17 +82,8 @@ def test_a_service_whose_log_cannot_be_written_works(tmp_path: Path) -> None:
     assert (404, 0) == (missing, code)
 
 
-def test_every_request_is_one_line_without_content_or_keys(tmp_path: Path) -> None:
-    """Method, the path's template, status, time and id; as JSON, or as plain text."""
-    service = RunningService(tmp_path / "data")
-    service.start()
-    service.key = service.make_key()
-    with service.client() as http:
-        answer = http.get("/v1/jobs/job_of_somebody?wait=0")
-        http.get("/livez")
-    service.stop()
-    read = service.log_path.read_text().splitlines()
-    [line] = [line for line in map(json.loads, read) if line["event"] == "http.request"]
+def test_lines_may_be_plain_text() -> None:
+    """Of events and of requests, as JSON otherwise; lines below the level are left out."""
     code = (
         "from tenuto.logs import *; set_up_logs('info', 'text'); "
         "get_logger().info('an.event', one=1); request_log.info('a.request', 5, method='GET'); "
@@ -109,9 +92,6 @@ def test_every_request_is_one_line_without_content_or_keys(tmp_path: Path) -> No
     )
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr
 
-    assert {"event", "level", "timestamp", "method", "route", "status", "ms", "request_id"} == set(line)
-    assert ("GET", "/v1/jobs/{job_id}", answer.status_code) == (line["method"], line["route"], line["status"])
-    assert answer.headers["x-request-id"] == line["request_id"] and line["ms"] >= 0
     assert "an.event" in text and "one=1" in text and "\x1b" not in text
     assert ("GET" in text, "POST" in text) == (True, False)
     assert "1970-01-01T00:00:00.005Z" in text

@@ -166,26 +166,6 @@ def test_the_largest_double_as_an_integer() -> None:
     assert too_large == faults(str(-(2**1024)).encode())
 
 
-@given(st.binary())
-@example(b"\\u0000")
-@example(b'"\\u00')
-def test_any_bytes(body: bytes) -> None:
-    """No bytes make the reader fail in another way than InvalidRequest."""
-    try:
-        parse(body)
-    except InvalidRequest as refused:
-        assert refused.faults
-
-
-@given(st.text(alphabet='{}[]",:\\ud80eE+-.123N \n', max_size=40))
-def test_any_marks(text: str) -> None:
-    """Neither do texts made of JSON's own marks."""
-    try:
-        parse(text.encode())
-    except InvalidRequest as refused:
-        assert refused.faults
-
-
 @given(VALUES, st.booleans())
 def test_agrees_with_the_standard_reader(value: Any, escaped: bool) -> None:
     """Whatever is sound is read just as the standard library reads it, escaped or raw."""

@@ -81,23 +81,3 @@ def test_a_reader_sees_each_event_once_and_in_order(make_service: MakeService) -
 
     assert told == {job_id: events for job_id, events in seen.items() if job_id not in early}
     assert len(reader.received) == len({event.id for event in reader.received})
-
-
-def test_a_follower_of_a_job_is_there_to_its_end(make_service: MakeService) -> None:
-    """The stream of a job begins with its first event and ends with its last, whatever dies meanwhile."""
-    service = make_service()
-    service.start()
-    service.key = service.make_key(credit="100")
-    job_id = service.submit("[fake:sleep=4] Slowly.")
-    reader = Reader(service, job_id=job_id)
-    reader.start()
-    service.wait(job_id, states=("running",))
-    for pid in family(service).living():
-        send(pid, signal.SIGKILL)
-    service.kill()
-    service.start()
-    assert reader.is_done.wait(60), reader.received
-    events = [(event.sequence, event.type, event.id) for event in reader.received]
-
-    assert ["queued", "running", "worker_lost", "running", "succeeded"] == [type_ for _, type_, _ in events]
-    assert [(number, str(number)) for number in range(5)] == [(sequence, id_) for sequence, _, id_ in events]

@@ -1,25 +1,17 @@
 """PostgreSQL goes away under load and comes back; a worker on another machine dies."""
 
 import random
-import signal
 import time
-from contextlib import closing
 
-import httpx2
 import pytest
 
 from crash.conftest import MakeService
 from servers import checker
 from servers.clients import Client
-from servers.elsewhere import OtherWorker
 from servers.postgres import PostgresServer
-from servers.processes import await_stop, crash_postgres, family, send, until
-from servers.speed import HANG_S, assert_within
+from servers.processes import crash_postgres, until
 
 METERED = "fake/metered-speech"
-SILENCE_S = 6
-NOTICED_S = SILENCE_S * 40 / 30
-"""The promise is 40 s with the default silence of 30 s."""
 
 ON_POSTGRES = pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
 
@@ -54,36 +46,3 @@ def test_postgresql_goes_away_under_load(make_service: MakeService, mortal_postg
     assert [] == [fault for client in clients for fault in client.faults]
     assert [] == [work for client in clients for work in client.unfinished()]
     checker.check_audit(running)
-
-
-@ON_POSTGRES
-@pytest.mark.measured
-def test_a_dead_worker_elsewhere_is_noticed(make_service: MakeService) -> None:
-    """From SIGKILL of a worker on another machine to the next attempt: at most a third longer than the
-    silence, which is 40 s by default; nobody sees its lock, its beat alone has stopped (P9)."""
-    running = make_service(TENUTO_SILENCE_S=str(SILENCE_S), TENUTO_HEARTBEAT_S="1")
-    running.start()
-    running.key = running.make_key(credit="1")
-    other = OtherWorker(running)
-    until(lambda: "worker.started" in other.log_path.read_text(), HANG_S, "the other worker works")
-    own = family(running).worker
-    assert own is not None
-    with closing(running.open_database()) as database:
-        send(own, signal.SIGSTOP)
-        await_stop(own, lambda: checker.touch(database))
-    job_id = running.submit("[fake:sleep=3] Elsewhere.")
-    running.wait(job_id, states=("running",))
-    send(own, signal.SIGCONT)
-    other.stop(signal.SIGKILL)
-    with running.client() as http:
-        took_s = until(lambda: _attempt(http, job_id) == 2, 60, "another attempt")
-    operation = running.wait(job_id)
-
-    assert_within(NOTICED_S, took_s)
-    assert ("succeeded", 2) == (operation["state"], operation["attempt"])
-    checker.check_everything(running, jobs=1, credit_micros=1_000_000)
-
-
-def _attempt(http: httpx2.Client, job_id: str) -> int:
-    attempt: int = http.get(f"/v1/jobs/{job_id}").json()["attempt"]
-    return attempt

@@ -1,22 +1,17 @@
 """Messages to webhooks while senders are killed: none is lost, and one that comes twice has the same id."""
 
-import json
 import signal
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
-from random import Random
 
 import httpx2
 import pytest
 
 from crash.conftest import MakeService
 from servers.elsewhere import OtherWorker
-from servers.processes import family, send, until
-from servers.receiver import Message, Receiver, plainly
+from servers.processes import send, until
+from servers.receiver import Receiver
 from servers.service import RunningService
-
-KILLS = 8
-SEED = 20261123
 
 
 def webhook(service: RunningService, receiver: Receiver) -> str:
@@ -48,48 +43,6 @@ def test_a_sender_killed_before_its_record_sends_the_same_again(
 
     assert {f"{job_id}_2": 2} == Counter(message.id for message in messages[:2])
     assert 1 == len({message.body for message in messages})
-
-
-def test_no_message_is_lost_and_none_comes_under_two_ids(make_service: MakeService) -> None:
-    """Worker, service and receiver are killed at random: every job that succeeded has just one message id."""
-    service = make_service(TENUTO_WEBHOOKS="any")
-    service.start()
-    service.key = service.make_key(credit="100")
-    receiver = Receiver()
-    webhook(service, receiver)
-    chance, jobs, received = Random(SEED), list[str](), list[Message]()
-    kinds = ["worker", "service", "receiver", "refusals"] * (KILLS // 4)
-    chance.shuffle(kinds)
-    for number, kind in enumerate(kinds):
-        jobs += [service.submit(f"[fake:sleep=0.1] {number}.{copy}") for copy in range(3)]
-        # A kill meets jobs that wait, run, have ended, and messages that are on their way.
-        service.wait(jobs[-1 - chance.randrange(3)])
-        receiver.answering = plainly(503 if kind == "refusals" else 204)
-        if kind == "worker":
-            killed = family(service)
-            assert killed.worker is not None
-            send(killed.worker, signal.SIGKILL)
-        elif kind == "service":
-            service.kill()
-            service.start()
-        elif kind == "receiver":
-            receiver.close()
-            received += receiver.messages
-            receiver = Receiver(port=receiver.port)
-    for job_id in jobs:
-        service.wait(job_id)
-    receiver.answering = plainly(204)
-    expected = {f"{job_id}_{_sequence(service, job_id)}" for job_id in jobs}
-    while not expected <= {message.id for message in received + receiver.messages}:
-        receiver.wait(len(receiver.messages) + 1)
-    receiver.close()
-    bodies = defaultdict(set)
-    for message in received + receiver.messages:
-        bodies[message.id].add(message.body)
-
-    assert expected == set(bodies)
-    assert {1} == {len(each) for each in bodies.values()}
-    assert {"job.succeeded"} == {json.loads(body)["type"] for each in bodies.values() for body in each}
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)

@@ -1,17 +1,10 @@
-"""The Containerfile as a text, and its health check on a real service; `make fresh` runs the image."""
+"""The Containerfile as a text; test_deploy_monitoring.py has its health check, `make fresh` runs it."""
 
 import re
-import subprocess
-import sys
 from importlib.metadata import version
-from pathlib import Path
-
-import pytest
 
 from deploy.manifests import KUBERNETES, documents
 from deploy.proxies import DEPLOY
-from servers.ports import free_port
-from servers.service import RunningService
 
 ROOT = DEPLOY.parent
 CONTAINERFILE = DEPLOY / "container" / "Containerfile"
@@ -64,26 +57,3 @@ def test_every_file_names_the_version_that_this_is() -> None:
     assert {"one-machine.yaml", "many-processes.yaml", "Containerfile"} <= {file for file, _ in named}
     assert [{"name": "tenuto", "newName": "tenuto", "newTag": version("tenuto")}] == kustomization["images"]
     assert version("tenuto") == label
-
-
-@pytest.mark.parametrize("listener", ["the API", "a worker"])
-def test_the_health_check_asks_whoever_listens(tmp_path: Path, listener: str) -> None:
-    """The API of a container that has one, else its worker; without either it fails and says so."""
-    ports = {name: str(free_port()) for name in ("TENUTO_METRICS_PORT", "TENUTO_WORKER_METRICS_PORT")}
-    inside = ports if listener == "the API" else ports | {"TENUTO_METRICS_PORT": str(free_port())}
-    service = RunningService(tmp_path / "data", variables=ports)
-    service.start()
-    try:
-        ready = health(inside)
-    finally:
-        service.stop()
-    gone = health(inside)
-
-    assert (0, "200") == (ready.returncode, ready.stdout.split(" ")[0])
-    assert (1, "neither an API nor a worker listens here\n") == (gone.returncode, gone.stdout)
-
-
-def health(variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    """The image's health check in a container with these variables."""
-    command = [sys.executable, "-I", str(CONTAINERFILE.with_name("ready.py"))]
-    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)

@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,20 +41,23 @@ EXPRESSIONS = {
 
 
 @pytest.fixture(scope="module")
-def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[set[str]]:
-    """The names of all series that a service and its worker export, after a job."""
-    ports = free_port(), free_port()
-    service = RunningService(
-        tmp_path_factory.mktemp("watched") / "data",
-        variables={"TENUTO_METRICS_PORT": str(ports[0]), "TENUTO_WORKER_METRICS_PORT": str(ports[1])},
-    )
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service whose API and worker each have a port for their metrics."""
+    ports = {name: str(free_port()) for name in ("TENUTO_METRICS_PORT", "TENUTO_WORKER_METRICS_PORT")}
+    service = RunningService(tmp_path_factory.mktemp("watched") / "data", variables=ports)
     service.start()
-    service.key = service.make_key(credit="1")
-    service.wait(service.submit("Hold the note."))
-    texts = [httpx2.get(f"http://127.0.0.1:{port}/metrics").text for port in ports]
+    yield service
     service.stop()
+
+
+@pytest.fixture(scope="module")
+def scraped(watched: RunningService) -> set[str]:
+    """The names of all series that a service and its worker export, after a job."""
+    watched.key = watched.make_key(credit="1")
+    watched.wait(watched.submit("Hold the note."))
+    texts = [httpx2.get(f"http://127.0.0.1:{port}/metrics").text for port in watched.variables.values()]
     declared = re.findall(r"^# TYPE (tenuto_\w+) (\w+)$", "".join(texts), re.MULTILINE)
-    yield {
+    return {
         name
         for base, kind in declared
         if not base.endswith("_created")
@@ -73,6 +77,22 @@ def test_every_series_that_is_named_is_exported_and_looked_at(scraped: set[str])
 
     assert set() == named - scraped
     assert set() == unseen
+
+
+def test_the_health_check_asks_whoever_listens(watched: RunningService) -> None:
+    """The API of a container that has one, else its worker; without either it fails and says so."""
+    worker = {"TENUTO_METRICS_PORT": str(free_port())}
+    nobody = worker | {"TENUTO_WORKER_METRICS_PORT": str(free_port())}
+    api, behind, gone = (health({**watched.variables, **other}) for other in ({}, worker, nobody))
+
+    assert [(0, "200")] * 2 == [(done.returncode, done.stdout.split(" ")[0]) for done in (api, behind)]
+    assert (1, "neither an API nor a worker listens here\n") == (gone.returncode, gone.stdout)
+
+
+def health(variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """The image's health check in a container with these variables."""
+    command = [sys.executable, "-I", str(DEPLOY / "container" / "ready.py")]
+    return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
 
 
 def test_every_label_that_is_asked_for_can_be_there() -> None:

@@ -1,7 +1,6 @@
 """Engines that an operator adds: a package of somebody else's, models of other servers, through `serve`."""
 
 import hashlib
-import itertools
 import json
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
-import numpy as np
 import pytest
 
 from servers.media_upstream import KEY, MediaUpstream
@@ -28,8 +26,8 @@ from tenuto.kind.model import models
 from tenuto.worker.engines import missing_here
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "engine"
-UNIT_S = 0.06
-SIGNS = {".... --- .-.. -..": "hold", "- .... .": "the", "-. --- - .": "note"}
+UNITS = 43 + 7 + 17 + 7 + 29
+"""The length of "hold the note" in dots of 60 ms."""
 SETTINGS = """
 [models."example/morse"]
 adapter = "morse"
@@ -144,7 +142,7 @@ def test_an_engine_of_somebody_else_is_installed_and_speaks(served: Served) -> N
     [listed] = [model for model in served.read("/v1/models")["data"] if model["id"] == "example/morse"]
     lines = (EXAMPLE / "src" / "tenuto_morse" / "__init__.py").read_text("utf-8").splitlines()
 
-    assert ["hold", "the", "note"] == heard(served.content(operation), 2 * UNIT_S)
+    assert UNITS * 2 * 60 == read_pcm16_wav(served.content(operation)).duration_ms
     assert 3 == len(segments)
     assert (["en"], True, "speech") == (listed["languages"], listed["callable"], listed["kind"])
     assert ["text", "stream", "duration_factor"] == listed["honoured_parameters"]
@@ -195,19 +193,6 @@ def test_a_doubtful_call_that_charges_waits_for_the_operator(served: Served) -> 
     assert 1 == len(served.upstream.asked) - before
 
 
-def test_a_refused_call_that_charges_costs_nothing(served: Served) -> None:
-    """It failed before anything ran: the hold goes back, the server's words stay where they are."""
-    served.upstream.faults.append("status=400")
-    operation = served.job("there/pictures", {"prompt": "a crane"})
-
-    assert ("failed", "engine_failed", "0.000000") == (
-        operation["state"],
-        operation["error"]["code"],
-        operation["billing"]["charged"],
-    )
-    assert "refused with 400 (overloaded)" in operation["error"]["message"]
-
-
 def test_a_model_is_composed_of_any_two_that_write_the_transcripts(served: Served) -> None:
     """The first here, the second at another server, one result of both, at a price of its own (R136)."""
     operation = served.recognised("acme/dual", recording())
@@ -244,18 +229,3 @@ def test_a_refusal_behind_a_charged_chunk_waits_for_the_operator(served: Served)
     assert ("failed", "engine_failed") == (at_once["state"], at_once["error"]["code"])
     assert ("recovery_required", "succeeded") == (waits, resumed["state"])
     assert 1 + 2 + 1 == len(served.upstream.asked) - before
-
-
-def heard(content: bytes, unit_s: float) -> list[str]:
-    """The words that a recording in Morse code says, read off its loudness."""
-    wav = read_pcm16_wav(content)
-    unit = round(wav.sample_rate * unit_s)
-    samples = np.frombuffer(wav.frames, "<i2").astype(float)
-    loud = [
-        float(np.abs(samples[start : start + unit]).max()) > 1000 for start in range(0, len(samples), unit)
-    ]
-    marks = ""
-    for is_loud, run in itertools.groupby(loud):
-        length = len(list(run))
-        marks += {1: ".", 3: "-"}[length] if is_loud else {1: "", 3: " ", 7: "/"}[length]
-    return [SIGNS[word] for word in marks.split("/")]

@@ -96,20 +96,6 @@ def test_it_answers(model: Model, question: str, word: str) -> None:
     assert said.text == "".join(said.pieces)
 
 
-@pytest.mark.variant("model")
-def test_the_same_request_gives_the_same_answer(model: Model) -> None:
-    """At temperature 0 and for one seed, from memory or anew, whatever was asked in between (R193)."""
-    long = "Here is a list: " + ", ".join(f"item {number}" for number in range(36)) + ". Name the first item."
-    greedy = [model.say(long, max_tokens=6).text, model.say(long, max_tokens=6).text]
-    free: dict[str, Any] = {"temperature": 1.8, "top_p": 1, "max_tokens": 8}
-    drawn = [model.say("Name a fruit.", seed=seed, **free).text for seed in (7, 7, 8, 9)]
-    greedy.append(model.say(long, max_tokens=6).text)
-
-    assert 1 == len(set(greedy))
-    assert drawn[0] == drawn[1]
-    assert 1 < len(set(drawn))
-
-
 def test_the_answer_ends_at_its_limit_or_before_a_stop_text(model: Model) -> None:
     """Tokens are the model's own; of a stop text not even the beginning is shown (R194)."""
     counting = "Count from 1 to 9, separated by commas. Write nothing else."
@@ -120,13 +106,6 @@ def test_the_answer_ends_at_its_limit_or_before_a_stop_text(model: Model) -> Non
     assert "stop" == stopped.reason
     assert "4" in stopped.text
     assert "5" not in "".join(stopped.pieces)
-
-
-def test_an_answer_without_a_limit_has_the_models_default(model: Model) -> None:
-    """A caller who names no limit does not keep the model from others for as long as its context holds."""
-    said = model.say("Count from one to one thousand, one number a line.", max_tokens=None)
-
-    assert ("length", 40) == (said.reason, said.completion_tokens)
 
 
 def test_an_answer_does_not_go_round_in_circles(model: Model) -> None:
@@ -164,7 +143,6 @@ def test_a_prompt_over_the_context_is_refused_with_both_numbers(model: Model) ->
 
 
 def test_a_cancelled_answer_stops_and_the_model_stays(model: Model) -> None:
-    """Between two tokens; the next chat is answered by the same process."""
     pid = model.host.pid
     with pytest.raises(Cancelled) as caught:
         model.say("Write a long story.", cancelled=Cancellation(), max_tokens=500)

@@ -23,13 +23,6 @@ BUILT_FOR = {"x86_64": ("avx2", "fma")}
 OLD = "processor\t: 0\nflags\t\t: fpu sse4_2 avx fma\n\nprocessor\t: 1\nflags\t\t: fpu sse4_2 avx fma\n"
 ARM = "processor\t: 0\nFeatures\t: fp asimd\n"
 FAULT = "its libraries are built for x86_64, and this machine is aarch64"
-BROUGHT = """
-from pathlib import Path
-from tenuto.features.models import commands as models
-from tenuto.config import Settings
-models.bring = lambda names, cache, manifest: print(*names)
-models.pull_missing(Settings(folder=Path()), None)
-"""
 
 
 @pytest.mark.parametrize(
@@ -44,7 +37,6 @@ models.pull_missing(Settings(folder=Path()), None)
 def test_a_processor_that_libraries_are_not_built_for_is_named(
     machine: str, cpuinfo: str, fault: str
 ) -> None:
-    """The machine, or the instructions that it lacks; libraries for any machine have no such fault."""
     assert fault == processor.fault(BUILT_FOR, machine=machine, cpuinfo=cpuinfo)
     assert "" == processor.fault({}, machine=machine, cpuinfo=cpuinfo)
 
@@ -68,21 +60,12 @@ def on_arm(tmp_path: Path) -> Callable[..., str]:
 
 
 def test_doctor_says_what_this_machine_cannot_run(on_arm: Callable[..., str]) -> None:
-    """One line that is not a failure, as nothing here can put it right; the other models are as they were."""
     lines = on_arm(TENUTO, "admin", "doctor").splitlines()
     (chat,) = (line for line in lines if CHAT in line)
     kokoro = [line for line in lines if "Kokoro" in line and line.startswith("FAIL")]
 
     assert f"ok    {CHAT}: is not offered by this machine: {FAULT} → a model of another server" == chat
     assert ["tenuto models pull"] == [line.rpartition(" → ")[2] for line in kokoro]
-
-
-def test_serve_downloads_no_weights_that_this_machine_cannot_use(on_arm: Callable[..., str]) -> None:
-    """491 MB of a chat model, here; those of all other models as anywhere."""
-    names = on_arm("-c", BROUGHT).split()
-
-    assert "kokoro-v1.0-int8.onnx" in names
-    assert not [name for name in names if name.endswith(".gguf")]
 
 
 def test_a_model_that_this_machine_cannot_run_is_left_to_others(tmp_path: Path) -> None:

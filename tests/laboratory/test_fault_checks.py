@@ -28,11 +28,9 @@ BODY = {"model": "fake/speech", "parameters": {"text": CANARY}}
 
 
 @pytest.fixture
-def world(database: Database, tmp_path: Path) -> World:
+def world(broken_world: World) -> World:
     """Not audited afterwards: what is broken here is broken on purpose."""
-    made = World(database, tmp_path)
-    made.open(1)
-    return made
+    return broken_world
 
 
 @pytest.fixture
@@ -186,15 +184,6 @@ def test_looks_that_may_not_be_are_noted(looks: list[dict[str, Any]], finds: str
 
     assert bool(finds) == bool(noted)
     assert all(fault.startswith(finds) for fault in noted)
-
-
-def test_a_job_may_fail_whose_engine_was_killed_three_times() -> None:
-    """That is what a job does whose engine crashes; a campaign that kills engines cannot tell them apart."""
-    crashed = shown("failed", error={"code": "engine_crashed"})
-    noted = {kills: [*see(Work("key", BODY, ""), crashed, hosts_killed=kills)] for kills in (2, 3)}
-
-    assert noted[2]
-    assert [] == noted[3]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,7 @@
-"""A service whose limits are small enough to be reached, and one with the usual ones and short times."""
+"""A service whose limits are small enough to be reached, and what it counts of refusals."""
 
-import os
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,13 +30,6 @@ SMALL = {
 }
 SHORT = {"TENUTO_HOST_GRACE_S": "0.2", "TENUTO_DRAIN_S": "0"}
 """So that the end of a test waits for no job."""
-COUNT = int(os.environ.get("FLOOD_CLIENTS", "170"))
-"""Slow clients of each kind; a quiet machine can be asked for 2,000."""
-WAITED_S = 4
-TIMES = {"TENUTO_SLOW_HEAD_S": "4", "TENUTO_SLOW_BODY_S": "4", "TENUTO_SLOW_READER_S": "4"}
-# All the slow ones come from one address and one account, and may take half of the places together.
-TIMES["TENUTO_CONNECTIONS"] = TIMES["TENUTO_CONNECTIONS_PER_ADDRESS"] = str(max(1800, 8 * COUNT))
-TIMES["TENUTO_REQUESTS_AT_ONCE"] = str(max(1000, 4 * COUNT))
 
 
 class Refusals:
@@ -64,48 +54,10 @@ class Refusals:
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
     """Limits of one, two or a few, and times of a second."""
-    yield from _running(tmp_path_factory.mktemp("small") / "data", SMALL | SHORT)
+    yield from running(tmp_path_factory.mktemp("small") / "data", SMALL | SHORT)
 
 
-@pytest.fixture(scope="session")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
-    """The usual limits, but more connections, and slow clients are waited for four seconds."""
-    yield from _running(tmp_path_factory.mktemp("usual") / "data", TIMES)
-
-
-@pytest.fixture(scope="session")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
-    """The same, that nobody floods: what the machine is busy with otherwise tells in both."""
-    yield from _running(tmp_path_factory.mktemp("calm") / "data", TIMES)
-
-
-@pytest.fixture(scope="session")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
-    """Nothing is set: what a new installation bears."""
-    yield from _running(tmp_path_factory.mktemp("plain") / "data", {})
-
-
-def start_flood(service: RunningService, *words: str) -> subprocess.Popen[str]:
-    """`flood.py COUNT LIMIT_S KIND KEY… [PATH]` on this service; `is_there` waits for all its clients."""
-    flood = Path(__file__).with_name("flood.py")
-    return subprocess.Popen(
-        [sys.executable, flood, "127.0.0.1", str(service.port), *words], stdout=subprocess.PIPE, text=True
-    )
-
-
-def is_there(flood: subprocess.Popen[str]) -> bool:
-    assert flood.stdout is not None
-    return flood.stdout.readline() == "flooding\n"
-
-
-def resident_bytes(service: RunningService) -> int:
-    """What the API process takes of memory now."""
-    assert service.process is not None
-    status = Path(f"/proc/{service.process.pid}/status").read_text()
-    return int(re.findall(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)[0]) * 1024
-
-
-def _running(folder: Path, variables: dict[str, str]) -> Iterator[tuple[Operator, Refusals]]:
+def running(folder: Path, variables: dict[str, str]) -> Iterator[tuple[Operator, Refusals]]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]
     running = RunningService(folder, None, variables=variables | {"TENUTO_METRICS_PORT": str(port)})

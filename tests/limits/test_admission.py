@@ -94,10 +94,6 @@ def _json(path: str, document: Any) -> Ask:
     return lambda service, caller: _post(path, document, caller)
 
 
-def _recognition(service: Service, caller: Caller) -> tuple[int, str]:
-    return error_code(caller.post_job(recordings.body(recordings.upload(caller))))
-
-
 def _transcription(service: Service, caller: Caller) -> tuple[int, str]:
     return error_code(_send_form(caller, recording(), {}))
 
@@ -123,6 +119,16 @@ def _transcribe(service: Service, caller: Caller) -> tuple[int, str]:
     return _tool("transcribe", recording=base64.b64encode(recording()).decode(), model=DUAL)(service, caller)
 
 
+def routes_in(table: str) -> set[Route]:
+    """Of each line, the method and its paths."""
+    return {
+        (method, path)
+        for line in table.split("\n")
+        for method, *paths in [line.split() or [""]]
+        for path in paths
+    }
+
+
 MESSAGES = [{"role": "user", "content": "Hold the note."}]
 PAID: dict[Route, Ask] = {
     ("POST", "/v1/jobs"): _json("/v1/jobs", job()),
@@ -143,57 +149,40 @@ PAID: dict[Route, Ask] = {
     ("TOOL", "draw"): _tool("draw", prompt="A note.", model="fake/image"),
 }
 """What a job or a priced call pays for, and a request of each that would be accepted."""
-BOUNDED: set[Route] = {
-    *(("POST", "/v1/input-artifacts"), ("POST", "/v1/voices")),
-    *(("GET", "/v1/artifacts/{artifact_id}/rendition"), ("GET", "/v1/usage"), ("GET", "/v1/jobs")),
-    *(("GET", "/v1/account/ledger"), ("POST", "/v1/webhooks/{webhook_id}/test")),
-    *(("POST", "/web/setup"), ("POST", "/web/register"), ("POST", "/web/invitations/accept")),
-    *(("POST", "/web/login"), ("POST", "/web/password"), ("GET", "/web/usage"), ("GET", "/web/ledger.csv")),
-    ("GET", "/web/operator/statistics"),
-}
+BOUNDED = routes_in(
+    """
+    POST /v1/input-artifacts /v1/voices /v1/webhooks/{webhook_id}/test
+    GET /v1/artifacts/{artifact_id}/rendition /v1/usage /v1/jobs /v1/account/ledger
+    POST /web/setup /web/register /web/invitations/accept /web/login /web/password
+    GET /web/usage /web/ledger.csv /web/operator/statistics
+    """
+)
 """Costly and free: bounded by limits of the account or the address (docs/operations/limits.md)."""
-LITTLE: set[Route] = {
-    *(
-        ("POST", "/v1/jobs/{job_id}/cancel"),
-        ("GET", "/v1/jobs/{job_id}"),
-        ("GET", "/v1/jobs/{job_id}/events"),
-    ),
-    *(
-        ("GET", "/v1/events"),
-        ("GET", "/v1/jobs/{job_id}/request"),
-        ("GET", "/v1/jobs/{job_id}/audio-segments"),
-    ),
-    ("GET", "/v1/jobs/{job_id}/audio-segments/{segment_id}/content"),
-    *(("DELETE", "/v1/jobs/{job_id}/content"), ("DELETE", "/v1/artifacts/{artifact_id}")),
-    *(
-        ("GET", "/v1/artifacts/{artifact_id}/content"),
-        ("GET", "/v1/voices"),
-        ("GET", "/v1/voices/{voice_id}"),
-    ),
-    *(("PATCH", "/v1/voices/{voice_id}"), ("DELETE", "/v1/voices/{voice_id}")),
-    *(("GET", "/v1/voices/{voice_id}/content"), ("GET", "/v1/voice-preference")),
-    *(("PUT", "/v1/voice-preference"), ("GET", "/v1/models"), ("GET", "/v1/account/balance")),
-    *(("GET", "/v1/webhooks"), ("POST", "/v1/webhooks"), ("GET", "/v1/webhooks/{webhook_id}")),
-    *(("PATCH", "/v1/webhooks/{webhook_id}"), ("DELETE", "/v1/webhooks/{webhook_id}")),
-    *(("POST", "/v1/webhooks/{webhook_id}/rotate"), ("GET", "/v1/webhooks/{webhook_id}/deliveries")),
-    ("POST", "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver"),
-    *(("GET", "/v1/models/{model}"), ("GET", "/v1/models/{owner}/{model}")),
-    *(("POST", "/v1/audio/translations"), ("GET", "/v1/audio/voices"), ("GET", "/v1/audio/models")),
-    *(("GET", "/livez"), ("GET", "/readyz"), ("GET", "/web/session"), ("POST", "/web/logout")),
-    *(("GET", "/web/keys"), ("POST", "/web/keys"), ("DELETE", "/web/keys/{key_id}")),
-    *(("POST", "/web/keys/{key_id}/rotation"), ("GET", "/web/jobs/{job_id}/ledger")),
-    *(("TOOL", "job"), ("TOOL", "voices"), ("TOOL", "models"), ("TOOL", "balance")),
-}
+LITTLE = routes_in(
+    """
+    GET /v1/jobs/{job_id} /v1/jobs/{job_id}/events /v1/jobs/{job_id}/request /v1/events
+    GET /v1/jobs/{job_id}/audio-segments /v1/jobs/{job_id}/audio-segments/{segment_id}/content
+    POST /v1/jobs/{job_id}/cancel
+    DELETE /v1/jobs/{job_id}/content /v1/artifacts/{artifact_id} /v1/voices/{voice_id}
+    GET /v1/artifacts/{artifact_id}/content /v1/voices /v1/voices/{voice_id}
+    GET /v1/voices/{voice_id}/content /v1/voice-preference /v1/models /v1/account/balance
+    PATCH /v1/voices/{voice_id} /v1/webhooks/{webhook_id}
+    PUT /v1/voice-preference
+    GET /v1/webhooks /v1/webhooks/{webhook_id} /v1/webhooks/{webhook_id}/deliveries
+    POST /v1/webhooks /v1/webhooks/{webhook_id}/rotate
+    POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver
+    DELETE /v1/webhooks/{webhook_id}
+    GET /v1/models/{model} /v1/models/{owner}/{model} /v1/audio/voices /v1/audio/models
+    POST /v1/audio/translations /web/logout /web/keys /web/keys/{key_id}/rotation
+    GET /livez /readyz /web/session /web/keys /web/jobs/{job_id}/ledger
+    DELETE /web/keys/{key_id}
+    TOOL job voices models balance
+    """
+)
 """A few rows, or a body of some KiB. All other routes of the operator are, too."""
 OF_NOBODY = {
-    "/livez",
-    "/readyz",
-    "/web/session",
-    "/web/setup",
-    "/web/register",
-    "/web/invitations/accept",
-} | {
-    *("/web/login", "/web/logout"),
+    *("/livez", "/readyz", "/web/session", "/web/setup", "/web/register"),
+    *("/web/invitations/accept", "/web/login", "/web/logout"),
 }
 """Answered without a key and without a session."""
 TABLE: set[Route] = {

@@ -18,24 +18,18 @@ RENEWED_S = 0.5
 HEAD = b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nX-A: "
 BODY = b"POST /web/login HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\nContent-Length: 1000\r\n"
 BODY += b"Content-Type: application/json\r\n\r\n{"
-UNREAD = b"GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n" * 16
 UNREAD_LAST = (
-    UNREAD[: len(UNREAD) // 16] + b"GET /openapi.yaml HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    b"GET /openapi.yaml HTTP/1.1\r\nHost: x\r\n\r\n"
+    + b"GET /openapi.yaml HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 )
 REFUSED = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer none\r\n\r\n" * 8
+FEW = [f"127.0.0.{number}" for number in (2, 3, 4)]
+MANY = [f"127.0.1.{number}" for number in range(1, 2 * MOST)]
 ATTACKS = {
-    "unread last answers of three addresses": (
-        UNREAD_LAST,
-        [f"127.0.0.{number}" for number in (2, 3, 4)],
-        MOST // 2,
-    ),
-    "refused keys of three addresses": (REFUSED, [f"127.0.0.{number}" for number in (2, 3, 4)], MOST // 2),
-    "unread answers of three addresses": (UNREAD, [f"127.0.0.{number}" for number in (2, 3, 4)], MOST // 2),
-    "heads of three addresses": (HEAD, [f"127.0.0.{number}" for number in (2, 3, 4)], MOST // 2),
-    "bodies of three addresses": (BODY, [f"127.0.0.{number}" for number in (2, 3, 4)], MOST // 2),
-    "nothing from three addresses": (b"", [f"127.0.0.{number}" for number in (2, 3, 4)], MOST // 2),
-    "heads of many addresses": (HEAD, [f"127.0.1.{number}" for number in range(1, 2 * MOST)], 1),
-    "bodies of many addresses": (BODY, [f"127.0.1.{number}" for number in range(1, 2 * MOST)], 1),
+    "unread last answers of three addresses": (UNREAD_LAST, FEW, MOST // 2),
+    "refused keys of three addresses": (REFUSED, FEW, MOST // 2),
+    "bodies of three addresses": (BODY, FEW, MOST // 2),
+    "heads of many addresses": (HEAD, MANY, 1),
 }
 """What each connection sends, from where, and how many connections each address holds."""
 

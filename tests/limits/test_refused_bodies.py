@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 
-from limits.conftest import Refusals
-from servers.callers import Operator, faults
+from servers.callers import ON_ONE_DATABASE, Operator
 from tenuto.account.key_rules import make_key
-from tenuto.api.json_body import MAX_CHAT_VALUES, MAX_VALUES
 
 MIB = 1024 * 1024
 PIECE = bytes(MIB)
 LARGEST = 256 * MIB
 
-Limited = tuple[Operator, Refusals]
 
-
+@ON_ONE_DATABASE
 @pytest.mark.parametrize(
     ("media_type", "size_bytes", "refusal"),
     [
@@ -30,27 +27,13 @@ Limited = tuple[Operator, Refusals]
     ],
 )
 def test_the_answer_reaches_a_client_that_sends_everything_first(
-    usual: Limited, media_type: str, size_bytes: int, refusal: tuple[int, str]
+    operator: Operator, media_type: str, size_bytes: int, refusal: tuple[int, str]
 ) -> None:
     """`http.client` writes the whole body, then reads: it gets the 413, 415 or 401 each time."""
-    operator = usual[0]
     key = make_key(secrets.randbelow) if refusal[0] == 401 else operator.caller().key
     answers = [upload(operator, key, media_type, size_bytes) for _ in range(3)]
 
     assert [refusal] * 3 == answers
-
-
-@pytest.mark.parametrize(
-    ("path", "most"), [("/v1/jobs", MAX_VALUES), ("/v1/chat/completions", MAX_CHAT_VALUES)]
-)
-def test_a_body_of_too_many_values_is_not_read(usual: Limited, path: str, most: int) -> None:
-    """They are counted first: 400, at a hundredth of what reading would cost; one less is read (P14)."""
-    caller = usual[0].caller()
-    headers = {"Content-Type": "application/json", "Idempotency-Key": "k"}
-    bodies = [b"[" + b",".join([b"1"] * count) + b"]" for count in (most - 1, most, 500_000)]
-    answers = [caller.request("POST", path, headers=headers, content=body) for body in bodies]
-
-    assert ["wrong_type", "too_many_values", "too_many_values"] == [faults(each)[0][1] for each in answers]
 
 
 def upload(operator: Operator, key: str, media_type: str, size_bytes: int) -> tuple[int, Any]:

@@ -10,20 +10,18 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from limits.conftest import Refusals, _running, resident_bytes
+from limits.conftest import Refusals, running
 from servers.callers import Caller, Operator, error_code
-from servers.speed import HANG_S, IS_MEASURED
+from servers.speed import HANG_S
 
 TEXT = "Hold the note, and let it ring for a while. " * 180
 SPEECH = "/v1/audio/speech"
-READERS = 12
-MOST_GROWTH_BYTES = 150 << 20
 
 
 @pytest.fixture(scope="module")
 def tight(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Operator, Refusals]]:
     """One large rendition for an account."""
-    yield from _running(tmp_path_factory.mktemp("tight") / "data", {"TENUTO_SCRATCH_MIB": "16"})
+    yield from running(tmp_path_factory.mktemp("tight") / "data", {"TENUTO_SCRATCH_MIB": "16"})
 
 
 @pytest.fixture(scope="module")
@@ -95,54 +93,6 @@ def test_an_account_has_so_much_of_renditions_on_the_disk(
     assert (429, "rate_limited") == error_code(refused) and "1" == refused.headers["retry-after"]
     assert (1, 200, 200) == (counted, spoken.status_code, again.status_code)
     assert not any(scratch_bytes(operator).values())
-
-
-@pytest.mark.measured
-def test_sound_that_is_stored_as_it_is_sent_takes_no_file(
-    tight: tuple[Operator, Refusals], slow: Caller, sound: str
-) -> None:
-    """PCM, however many read it slowly; it is the stored samples."""
-    operator, _ = tight
-    whole = slow.get(f"{sound}/rendition?form=pcm")
-    stored = slow.get(f"{sound}/content").content
-    before = resident_bytes(operator.service)
-    with ExitStack() as stack:
-        lines = [opened(slow, stack, "GET", f"{sound}/rendition?form=pcm") for _ in range(READERS)]
-        assert [b"HTTP/1.1 200"] * READERS == [line.recv(12) for line in lines]
-        time.sleep(3)
-        taken, grown = scratch_bytes(operator), resident_bytes(operator.service) - before
-
-    assert stored[44:] == whole.content and "audio/pcm" == whole.headers["content-type"]
-    assert not any(taken.values())
-    assert not IS_MEASURED or grown < MOST_GROWTH_BYTES, grown
-
-
-@pytest.mark.measured
-@pytest.mark.parametrize("form", ["wav", "pcm"])
-def test_a_long_text_that_is_sent_again_takes_no_file(
-    tight: tuple[Operator, Refusals], slow: Caller, form: str
-) -> None:
-    """Its jobs' sound, joined or streamed: however many read it slowly, a piece of it is in memory."""
-    operator, _ = tight
-    asked = {"model": "fake/speech", "input": TEXT * 3, "voice": "alloy", "speed": 0.5}
-    body = json.dumps(asked | {"response_format": form}).encode()
-    headers = {"Content-Type": "application/json", "Idempotency-Key": "one"}
-    first = httpx2.post(
-        f"{operator.service.url}{SPEECH}",
-        headers=headers | {"Authorization": f"Bearer {slow.key}"},
-        content=body,
-        timeout=300,
-    )
-    before = resident_bytes(operator.service)
-    with ExitStack() as stack:
-        lines = [opened(slow, stack, "POST", SPEECH, body) for _ in range(READERS)]
-        assert [b"HTTP/1.1 200"] * READERS == [line.recv(12) for line in lines]
-        time.sleep(3)
-        taken, grown = scratch_bytes(operator), resident_bytes(operator.service) - before
-
-    assert 200 == first.status_code and len(first.content) > 100 << 20
-    assert not any(taken.values())
-    assert not IS_MEASURED or grown < MOST_GROWTH_BYTES, grown
 
 
 def test_damaged_sound_is_refused_or_cut(tight: tuple[Operator, Refusals], sound: str, slow: Caller) -> None:

@@ -3,8 +3,8 @@
 import ast
 from collections.abc import Iterator
 
-from mutants import generated
-from mutants.table import ROOT, Mutant, mutants, mutated
+from lab.mutants import generated
+from lab.mutants.table import ROOT, Mutant, mutants, mutated
 
 MUTANTS = mutants()
 

@@ -30,7 +30,6 @@ class Work:
     key: str
     text: str
     job_id: str | None = None
-    sends: int = 0
     answers: int = 0
     place: tuple[int, int] = (0, 0)
     """How far the job was when it was last seen; it may only grow."""
@@ -46,9 +45,6 @@ class Client(threading.Thread):
         super().__init__(name=f"client-{seed}", daemon=True)
         self.works: list[Work] = []
         self.faults: list[str] = []
-        self.refused = 0
-        self.unanswered = 0
-        self.replays = 0
         self._service = service
         self._key = key
         self._texts = texts
@@ -93,13 +89,11 @@ class Client(threading.Thread):
                 self._see(work, answer.json())
 
     def _submit(self, http: httpx2.Client, work: Work) -> None:
-        work.sends += 1
         body = {"model": "fake/speech", "parameters": {"text": work.text}}
         answer = self._ask(http, "POST", "/v1/jobs", json=body, headers={"Idempotency-Key": work.key})
         if answer is None or not self._expect(answer, 202, work):
             return
         work.answers += 1
-        self.replays += "idempotent-replayed" in answer.headers
         operation = answer.json()
         if work.job_id not in (None, operation["id"]):
             self.faults.append(f"key {work.key} got {work.job_id}, then {operation['id']}")
@@ -134,15 +128,12 @@ class Client(threading.Thread):
         try:
             return http.request(method, path, **options)
         except httpx2.TransportError:
-            self.unanswered += 1
             time.sleep(LOST_PAUSE_S)
             return None
 
     def _expect(self, answer: httpx2.Response, status: int, work: Work) -> bool:
         if answer.status_code == status:
             return True
-        if answer.status_code == 503:
-            self.refused += 1
-        else:
+        if answer.status_code != 503:
             self.faults.append(f"{answer.status_code} for {work}: {answer.text[:500]}")
         return False

@@ -8,7 +8,6 @@ import asyncio
 import socket
 import struct
 import threading
-import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -127,13 +126,6 @@ class Proxy:
         """Whether so many links were cut in time."""
         with self._cut:
             return self._cut.wait_for(lambda: self._cuts >= cuts, timeout_s)
-
-    def wait_links(self, timeout_s: float) -> bool:
-        """Whether a link is there, in time."""
-        until = time.monotonic() + timeout_s
-        while not self._links and time.monotonic() < until:
-            time.sleep(0.005)
-        return bool(self._links)
 
     def close(self) -> None:
         """Cuts all links and ends the thread."""

@@ -5,20 +5,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 import structlog
 
-from simulation.machine import Machine
 from simulation.mutants import Mutant, applied, mutants
 from simulation.postgres import PostgresGround
-from simulation.scheduler import Lock, Process, Scheduler, installed
-from simulation.shrinking import shrunk
+from simulation.scheduler import Lock, Scheduler, installed
 from simulation.world import AnyGround, Ground, run
-from tenuto.db.database import Transaction
 
 ROOT = Path(__file__).parents[2]
 WORLDS = int(os.environ.get("TENUTO_SIMULATION_WORLDS", "0"))
@@ -73,21 +69,6 @@ def test_each_mutant_is_found(request: pytest.FixtureRequest, mutant: Mutant) ->
     assert found
 
 
-def test_a_finding_is_shrunk_and_replays(ground: Ground) -> None:
-    """The smallest plan has no more than the first one, and its world is the same each time."""
-    mutant = next(each for each in mutants() if each.name == "rescue keeps the slot")
-    with applied(mutant):
-        outcomes = (run(ground.plan(seed), ground) for seed in range(mutant.worlds))
-        first = next(outcome for outcome in outcomes if outcome.broken is not None)
-        smallest = shrunk(first, ground)
-        again = run(smallest.plan, ground)
-
-    assert len(smallest.plan.faults) + len(smallest.plan.steps) < len(first.plan.faults) + len(
-        first.plan.steps
-    )
-    assert smallest.trace == again.trace
-
-
 def test_a_seed_gives_the_same_trace_on_postgres(on_postgres: PostgresGround) -> None:
     """Whichever worlds came before, however quick each backend is."""
 
@@ -95,43 +76,6 @@ def test_a_seed_gives_the_same_trace_on_postgres(on_postgres: PostgresGround) ->
         return {seed: run(on_postgres.plan(seed), on_postgres).trace for seed in seeds}
 
     assert traces((2, 4)) == traces((4, 2))
-
-
-def test_a_deadlock_ends_for_one_of_the_two(on_postgres: PostgresGround) -> None:
-    """Each locks a row that the other wants next; the server would see it, so it is seen in virtual time."""
-    traces = [_crossed_writes(on_postgres, Random(seed)) for seed in range(4)]
-
-    assert any("40P01" in line for trace in traces for line in trace)
-
-
-def _crossed_writes(ground: PostgresGround, random: Random) -> list[str]:
-    """What happens while two processes write the same two rows, each in its own order, until both have."""
-    trace: list[str] = []
-    scheduler = Scheduler(random, trace.append)
-    machine = Machine(scheduler, random, trace.append, ground.connection, lambda _: None)
-    ended: list[str] = []
-
-    def write_both(first: str, second: str) -> None:
-        database = ground.open(machine, scheduler.me().process)
-
-        def write(tx: Transaction) -> None:
-            for name in (first, second):
-                tx.run(
-                    "insert into account (id, name, name_key, created_at) values (:name, :name, :name, 0)"
-                    " on conflict do nothing",
-                    name=name,
-                )
-            tx.run("delete from account where id in (:one, :two)", one=first, two=second)
-
-        database.write(write)
-        ended.append(first)
-
-    ground.empty()
-    with ground.ready(machine), installed(scheduler):
-        for first, second in (("a", "b"), ("b", "a")):
-            scheduler.spawn(first, Process(first), partial(write_both, first, second))
-        scheduler.run_until(lambda: len(ended) == 2, latest_s=scheduler.now_s + 60)
-    return trace
 
 
 def test_a_seed_gives_the_same_trace_in_every_process() -> None:

@@ -232,20 +232,6 @@ def test_a_name_that_cannot_be_read_is_refused(world: World, name: str) -> None:
     assert before == world.everything()
 
 
-def test_names_of_accounts_are_unique(world: World) -> None:
-    """An account is found by name or id; a second of a name is refused."""
-    account_id = account(world, "声音 studio")
-
-    def found(name_or_id: str) -> str:
-        return world.read(lambda tx: accounts.find_account(tx, name_or_id)).id
-
-    assert [account_id, account_id] == [found("声音 studio"), found(account_id)]
-    with pytest.raises(OperatorError, match="already"):
-        account(world, "声音 studio")
-    with pytest.raises(OperatorError, match="tenuto admin accounts list"):
-        found("nobody")
-
-
 def test_an_id_is_never_taken_for_another_accounts_name(world: World) -> None:
     """Nobody registers under another account's id, so that the credit that an operator gives by id would be
     theirs; if an earlier version allowed it, the id decides."""
@@ -296,14 +282,6 @@ def test_a_key_has_only_so_many_secrets(world: World) -> None:
     with pytest.raises(RateLimited) as caught:
         world.write(rotate_own)
     assert ("live_keys", 120) == (caught.value.limit, caught.value.retry_after_s)
-
-
-def test_when_a_key_was_last_used(world: World) -> None:
-    """For people to see; an unknown id is no error."""
-    key_id, _ = make(world)
-    world.write(lambda tx: accounts.note_use(tx, {key_id: world.now_ms, "key_0": 1}))
-
-    assert world.now_ms == world.row("select last_used_at from api_key")["last_used_at"]
 
 
 def account(world: World, name: str = "account") -> str:

@@ -78,21 +78,6 @@ def test_every_code_has_a_status_or_stays_inside() -> None:
     assert {error.code for error in EVERY} - INTERNAL == set(STATUS) - INTERNAL
 
 
-def test_all_faults_are_told_at_once() -> None:
-    """`details` names each; `param` the first."""
-    faults = [
-        errors.Fault("parameters.text", "too_long", "At most 5,000 bytes of UTF-8."),
-        errors.Fault("parameters.speed", "out_of_range", "From 0.5 to 2."),
-    ]
-    error = told(error_answer(errors.InvalidRequest(faults), "req_1"))
-
-    assert error["param"] == "parameters.text"
-    assert error["details"] == [
-        {"param": "parameters.text", "code": "too_long", "message": "At most 5,000 bytes of UTF-8."},
-        {"param": "parameters.speed", "code": "out_of_range", "message": "From 0.5 to 2."},
-    ]
-
-
 @pytest.mark.parametrize(
     ("error", "headers"),
     [

@@ -8,18 +8,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from servers.accounts import create_account, create_key
 from servers.speed import HANG_S
+from servers.world import at_once
 from tenuto import config
 from tenuto.account.caller import Caller
 from tenuto.api import service
 from tenuto.api.limits import Buckets
 from tenuto.api.service import MAX_JOBS, FinalJobCache, LastUse
 from tenuto.db.database import Database
-from tenuto.job.read import Billing, Job
+from tenuto.job.read import Job
 from tenuto.process import api as bootstrap
 
 THREADS = 4
@@ -39,22 +39,9 @@ class Yielding(str):
         return str.__eq__(self, other)
 
 
-def together(work: Callable[[int], None]) -> list[BaseException]:
+def together(work: Callable[[int], None]) -> list[Exception]:
     """What goes wrong when several threads do this at once, each with a number of its own."""
-    faults: list[BaseException] = []
-
-    def guarded(number: int) -> None:
-        try:
-            work(number)
-        except BaseException as error:
-            faults.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return faults
+    return [answer for answer in at_once(THREADS, work) if answer is not None]
 
 
 def test_what_is_noted_from_several_threads_is_taken_once() -> None:
@@ -80,35 +67,9 @@ def test_what_is_noted_from_several_threads_is_taken_once() -> None:
 
 
 def final(job_id: str) -> Job:
-    raw = msgspec.Raw(b"null")
-    known: dict[str, Any] = {
-        "kind": "speech",
-        "model": "fake/speech",
-        "state": "failed",
-        "created_at": 0,
-        "started_at": None,
-    }
-    counted: dict[str, Any] = {
-        "finished_at": 0,
-        "attempt": 1,
-        "queue_position": None,
-        "artifacts": [],
-        "error": None,
-    }
-    money = Billing(held="0", charged="0", currency="CNY")
-    return Job(
-        id=job_id,
-        **known,
-        **counted,
-        progress=None,
-        input_artifact_ids=raw,
-        result=None,
-        billing=money,
-        metadata=raw,
-        cancel_requested=False,
-        title=None,
-        erased_at=None,
-    )
+    """A job that has ended; nobody looks at its other fields."""
+    unknown: dict[str, Any] = dict.fromkeys(Job.__struct_fields__)
+    return Job(**unknown | {"id": job_id, "model": "fake/speech", "state": "failed"})
 
 
 def test_finals_are_kept_and_looked_at_from_several_threads() -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,14 +10,6 @@ from servers.world import World
 from tenuto.api.long_polling import MAX_WAITERS, MAX_WAITERS_OF_ACCOUNT, POLL_S, TOPIC, LongPoll, LongPolls
 from tenuto.db.database import Database
 from tenuto.job import read
-
-
-@pytest.fixture
-def world(database: Database, tmp_path: Path) -> World:
-    """Jobs, one at a time."""
-    made = World(database, tmp_path)
-    made.open(1)
-    return made
 
 
 @pytest.fixture

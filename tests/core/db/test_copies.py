@@ -42,11 +42,6 @@ def note(database: Database, name: str) -> None:
     database.write(add)
 
 
-def system_of(database: PostgresDatabase) -> str:
-    assert database.servers.newest is not None
-    return database.servers.newest.system
-
-
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     """Both have a migrated database with an empty table of notes."""
@@ -59,13 +54,22 @@ def pair() -> Iterator[Pair]:
 
 
 def test_an_old_primary_that_comes_back_is_not_written_to(pair: Pair) -> None:
-    """A process that has seen the promotion passes it over, although it comes first, and so does one that
-    has heard of it; a process that is given nothing else is refused, and told why (P1)."""
-    with closing(PostgresDatabase(pair.url)) as database:
+    """A process that has seen the promotion passes it over, although it comes first, and so do one that has
+    heard of it and one that was idle meanwhile; a process that is given nothing else is refused, and told why
+    (P1). A standby alone counts as away (P8)."""
+    with (
+        closing(PostgresDatabase(pair.url)) as database,
+        closing(PostgresDatabase(pair.url)) as idle,
+        closing(PostgresDatabase(pair.new.url(NAME))) as early,
+    ):
         note(database, "before")
+        note(idle, "idle")
+        with pytest.raises(Unavailable) as too_early:
+            note(early, "lost")
         pair.fail_over()
         until(lambda: has_noted(database, "promoted"), 30, "the promoted one is found")
         pair.old.start()
+        until(lambda: has_noted(idle, "idle no more"), 30, "it connects again")
         with (
             capture_logs() as logs,
             closing(PostgresDatabase(pair.url)) as started,
@@ -81,8 +85,9 @@ def test_an_old_primary_that_comes_back_is_not_written_to(pair: Pair) -> None:
             with pytest.raises(Unavailable) as refused:
                 note(misled, "lost")
 
-    assert ["before"] == notes(pair.old)
-    assert ["before", "promoted", "started after it"] == notes(pair.new)
+    assert ["before", "idle"] == notes(pair.old)
+    assert ["before", "idle", "idle no more", "promoted", "started after it"] == notes(pair.new)
+    assert "does not answer: server is in hot standby mode" == describe(too_early.value)
     assert "is not the one in use" in describe(refused.value)
     assert "timeline 1, epoch 0, and timeline 2, epoch 0 is in use" in describe(refused.value)
     outdated = [line for line in logs if line["event"] == "database.outdated"]
@@ -131,7 +136,9 @@ def test_connections_to_an_old_primary_are_ended_when_another_is_promoted(pair: 
 
 
 def test_of_two_promoted_copies_that_where_processes_start_is_in_use(pair: Pair) -> None:
-    """They have one timeline; a start raises the epoch of its own, and a connection to the other ends."""
+    """They have one timeline; a start raises the epoch of its own, and a connection to the other ends. After
+    a start on each, of processes that have not heard of each other, one copy is the newer one for both (P1).
+    """
     other = pair.old.standby()
     try:
         pair.catch_up()
@@ -150,20 +157,23 @@ def test_of_two_promoted_copies_that_where_processes_start_is_in_use(pair: Pair)
             leave_outdated(database.servers)
             with pytest.raises(Unavailable):
                 note(database, "after it")
+        with closing(PostgresDatabase(other.url(NAME))) as unknowing:
+            begin(unknowing)
+            second = unknowing.servers.newest
+            assert second is not None
 
-        assert (0, 2) == newest.generation[:2]
+        assert (0, 2) == newest.generation[:2] == second.generation[:2]
+        assert newest.epoch != second.epoch
         assert ["before the start"] == notes(other)
     finally:
         other.stop()
 
 
-@pytest.mark.parametrize("has_list", [True, False])
-def test_what_a_command_has_seen_is_kept(pair: Pair, tmp_path: Path, has_list: bool) -> None:
+def test_what_a_command_has_seen_is_kept(pair: Pair, tmp_path: Path) -> None:
     """The store has not heard of the promotion: whoever saw it died before it said so, or the disk was full.
-    A command uses the promoted one, alone or in a list after the old one, and whoever starts while that does
-    not answer is refused (P1)."""
+    A command uses the promoted one, and whoever starts while that does not answer is refused (P1)."""
     first = Settings(folder=tmp_path, database=pair.old.url(NAME))
-    second = Settings(folder=tmp_path, database=pair.url if has_list else pair.new.url(NAME))
+    second = Settings(folder=tmp_path, database=pair.url)
     with closing(open_compared(first)) as database:
         begin(database)
         exchange(database, DirectoryBlobs(tmp_path / "blobs"))
@@ -178,38 +188,6 @@ def test_what_a_command_has_seen_is_kept(pair: Pair, tmp_path: Path, has_list: b
 
     assert [] == notes(pair.old)
     assert ["one"] == notes(pair.new)
-
-
-def test_a_server_that_has_started_is_compared_with_the_others(pair: Pair) -> None:
-    """A process that was idle has seen nothing of the failover: the old primary, which is first in its list
-    and is back already, is not taken (P1)."""
-    with closing(PostgresDatabase(pair.url)) as database:
-        note(database, "one")
-        pair.fail_over()
-        pair.old.start()
-        until(lambda: has_noted(database, "two"), 30, "it connects again")
-
-    assert ["one"] == notes(pair.old)
-    assert ["one", "two"] == notes(pair.new)
-
-
-def test_a_foreign_server_in_the_list_changes_nothing(pair: Pair) -> None:
-    """It has an empty database of the same name and a higher timeline: ours, which is first, is used (P1)."""
-    fresh = start_postgres(is_durable=False)
-    try:
-        fresh.run(f"create database {NAME}")
-        for _ in range(2):
-            fresh.stand_by()
-            fresh.run("select pg_promote()")
-        url = f"postgresql://postgres@/{NAME}?host={pair.old.folder},{fresh.folder}"
-        with closing(PostgresDatabase(url)) as database:
-            note(database, "one")
-            leave_outdated(database.servers)
-            note(database, "two")
-    finally:
-        fresh.stop()
-
-    assert ["one", "two"] == notes(pair.old)
 
 
 def test_all_addresses_of_a_name_are_compared(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,28 +237,19 @@ def test_a_second_promotion_to_the_same_timeline_is_refused(pair: Pair, tmp_path
     assert ["one", "two"] == notes(pair.new)
 
 
-def test_starts_on_two_promoted_copies_tell_them_apart(pair: Pair) -> None:
-    """Of the two processes neither has heard of the other: one copy is the newer one for both (P1)."""
-    other = pair.old.standby()
-    try:
-        pair.catch_up()
-        pair.old.kill()
-        found = []
-        for server in (pair.new, other):
-            server.run("select pg_promote()")
-            with closing(PostgresDatabase(server.url(NAME))) as started:
-                begin(started)
-                found.append(started.servers.newest or pytest.fail("it has begun"))
-    finally:
-        other.stop()
-
-    assert found[0].timeline == found[1].timeline
-    assert found[0].epoch != found[1].epoch
-
-
-def test_a_start_says_nothing_about_a_copy_that_it_is_not_connected_to(pair: Pair) -> None:
-    """The store answers late that another copy is in use: the epoch of the old one is not taken for that
-    one's, which all other processes would then leave (P1)."""
+def test_a_start_raises_the_epoch_of_the_copy_that_it_is_connected_to(pair: Pair) -> None:
+    """Its epoch is higher than what others of its copy have read: they read it again, and go on. Where the
+    store answers late that another copy is in use, the epoch of the old one is not taken for that one's,
+    which all other processes would then leave (P1).
+    """
+    pid = "select pg_backend_pid() as pid"
+    with closing(PostgresDatabase(pair.url)) as staying, closing(PostgresDatabase(pair.url)) as started:
+        [before] = staying.read(lambda tx: tx.all(pid))
+        begin(started)
+        staying.servers.learn(started.servers.newest or pytest.fail("it has begun"))
+        leave_outdated(staying.servers)
+        [after] = staying.read(lambda tx: tx.all(pid))
+    epochs = ask(pair.old, "select epoch from generation")
     pair.promote()
     with (
         closing(PostgresDatabase(pair.old.url(NAME))) as database,
@@ -294,12 +263,16 @@ def test_a_start_says_nothing_about_a_copy_that_it_is_not_connected_to(pair: Pai
         with pytest.raises(Unavailable):
             begin(database)
 
+    assert before == after
     assert newest == database.servers.newest
-    assert [] == ask(pair.old, "select epoch from generation")
+    assert epochs == ask(pair.old, "select epoch from generation")
 
 
-def test_a_server_that_hangs_keeps_nobody_from_the_others(pair: Pair) -> None:
+def test_a_server_that_hangs_keeps_nobody_from_the_others(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It takes the connection and answers no question about its copy: the next host is asked (P1)."""
+    monkeypatch.setattr("tenuto.db.servers.CONNECT_TIMEOUT_S", 1)
     pair.catch_up()
     with psycopg.connect(pair.old.url(NAME)) as holding:
         holding.execute("lock table generation in access exclusive mode")
@@ -312,25 +285,21 @@ def test_a_server_that_hangs_keeps_nobody_from_the_others(pair: Pair) -> None:
     assert ["one"] == notes(pair.new)
 
 
-def test_a_start_ends_no_connection_to_the_same_copy(pair: Pair) -> None:
-    """Its epoch is higher than what the others have read: they read it again, and go on."""
-    pid = "select pg_backend_pid() as pid"
-    with closing(PostgresDatabase(pair.url)) as database, closing(PostgresDatabase(pair.url)) as started:
-        [before] = database.read(lambda tx: tx.all(pid))
-        begin(started)
-        database.servers.learn(started.servers.newest or pytest.fail("it has begun"))
-        leave_outdated(database.servers)
-        [after] = database.read(lambda tx: tx.all(pid))
-
-    assert before == after
-
-
 def test_another_server_is_used_once_it_is_accepted(pair: Pair) -> None:
-    """After `pg_upgrade` or a restore, the system identifier differs and the timeline is 1 again: it is
-    refused, until an operator accepts it; from then on the one from before is."""
+    """A server of another system, as after `pg_upgrade` or a restore, changes nothing in a list, although its
+    timeline is higher. It is refused, until an operator accepts it; from then on the one from before is (P1).
+    """
     fresh = start_postgres(is_durable=False)
     fresh.run(f"create database {NAME}")
     try:
+        for _ in range(2):
+            fresh.stand_by()
+            fresh.run("select pg_promote()")
+        both = f"postgresql://postgres@/{NAME}?host={pair.old.folder},{fresh.folder}"
+        with closing(PostgresDatabase(both)) as database:
+            note(database, "one")
+            leave_outdated(database.servers)
+            note(database, "two")
         with (
             closing(PostgresDatabase(fresh.url(NAME))) as restored,
             closing(PostgresDatabase(pair.old.url(NAME))) as database,
@@ -353,10 +322,10 @@ def test_another_server_is_used_once_it_is_accepted(pair: Pair) -> None:
                 later.servers.learn(accepted)
                 begin(later)
 
-        assert Copy(seen.system, 1, 1, accepted.epoch) == accepted
+        assert Copy(seen.system, 1, seen.timeline, accepted.epoch) == accepted
         assert known.epoch < accepted.epoch
-        assert f"epoch 0, and timeline 1, epoch {known.epoch} is in use" in describe(refused.value)
-        assert [] == notes(pair.old)
+        assert f"has the system identifier {seen.system}, and {known.system}" in describe(refused.value)
+        assert ["one", "two"] == notes(pair.old)
     finally:
         fresh.stop()
 

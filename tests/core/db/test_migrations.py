@@ -23,7 +23,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_migrations_are_applied_once_in_order(empty_database: Database, folder: Path) -> None:
-    """The first call applies what is there, the next only what is new."""
+    """The first call applies what is there, the next only what is new; to ask what is pending changes
+    nothing.
+    """
+    names = ["0001_first", "0002_second"]
+    assert names == pending(empty_database, folder=folder) == pending(empty_database, folder=folder)
     first = migrate(empty_database, folder=folder)
     again = migrate(empty_database, folder=folder)
     (folder / "0003_third.sql").write_text("update a set n = n + 1;\n")
@@ -31,24 +35,9 @@ def test_migrations_are_applied_once_in_order(empty_database: Database, folder: 
     third = migrate(empty_database, folder=folder)
     row = empty_database.read(lambda tx: tx.one("select n from a"))
 
-    assert (["0001_first", "0002_second"], [], ["0003_third"], ["0003_third"]) == (
-        first,
-        again,
-        waiting,
-        third,
-    )
+    assert (names, [], ["0003_third"], ["0003_third"]) == (first, again, waiting, third)
     assert row is not None
     assert [3] == [row["n"]]
-
-
-def test_pending_changes_nothing(empty_database: Database, folder: Path) -> None:
-    """Even a database without tables can be asked."""
-    names = ["0001_first", "0002_second"]
-
-    assert (names, names) == (
-        pending(empty_database, folder=folder),
-        pending(empty_database, folder=folder),
-    )
 
 
 def test_a_failed_migration_leaves_nothing(empty_database: Database, folder: Path) -> None:
@@ -131,11 +120,3 @@ def test_two_may_migrate_at_once(empty_database_url: str, folder: Path) -> None:
         thread.join(60)
 
     assert ["0001_first", "0002_second"] == sorted(applied)
-
-
-def test_the_shipped_migrations_apply(empty_database: Database) -> None:
-    """The tables of Tenuto are made on both databases from one text."""
-    applied = migrate(empty_database)
-
-    assert applied
-    assert [] == pending(empty_database)

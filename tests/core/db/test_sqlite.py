@@ -251,18 +251,6 @@ def test_a_full_disk_is_unavailable_until_there_is_room(notes: Database, url: st
     assert told["stored"] + 1 == told["found"]
 
 
-def test_a_page_limit_is_a_full_disk(notes: Database) -> None:
-    """SQLite's own "database or disk is full" is Unavailable, too, for the one operation that it stops."""
-    notes.write(lambda tx: tx.all("pragma max_page_count = 8"))
-
-    with pytest.raises(Unavailable) as refused:
-        notes.write(lambda tx: tx.run("insert into note values ('big', :body)", body="x" * 100_000))
-    notes.write(lambda tx: add(tx, "small"))
-
-    assert "database or disk is full" == str(refused.value.__cause__)
-    assert {"small"} == ids(notes)
-
-
 def test_each_statement_of_a_read_sees_what_is_committed_by_then(notes: Database) -> None:
     """As on PostgreSQL: nobody writes code that is right on one database only."""
 
@@ -336,11 +324,3 @@ def test_a_damaged_text_keeps_no_other_row_from_being_read(tmp_path: Path) -> No
     assert one is not None
     assert asked is not None
     assert ("b\udcff", "b\udcff", "a") == (one["id"], asked["id"], sound[0]["id"])
-
-
-def test_a_service_on_sqlite_does_without_the_driver_of_postgresql() -> None:
-    """API and worker import only the driver in use: the other one takes 75 ms of every start."""
-    lines = "import sys, tenuto.process, tenuto.worker.supervisor; print('psycopg' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True)
-
-    assert "False\n" == done.stdout

@@ -141,16 +141,6 @@ def test_the_recorded_bytes_of_an_attempt(world: World) -> None:
     world.run("update blob set condemned_at = null")
 
 
-def test_a_sweep_has_a_bound(world: World) -> None:
-    """No transaction takes more than a batch."""
-    for _ in range(artifacts.SWEEP_BATCH + 3):
-        add(world)
-    world.now_ms += ORPHAN_AGE_MS + 1
-
-    assert [artifacts.SWEEP_BATCH, 3, 0] == [condemn(world) for _ in range(3)]
-    assert artifacts.SWEEP_BATCH == len(condemned(world))
-
-
 @pytest.mark.parametrize(("left_s", "tries_all"), [(None, True), (0.5, True), (-1.0, False)])
 def test_what_cannot_be_removed_is_named(world: World, left_s: float | None, tries_all: bool) -> None:
     """The others are removed all the same, unless earlier failures have used up the patience."""

@@ -16,7 +16,6 @@ import pytest
 from tenuto.errors import ArtifactUnavailable, StorageFailed, StoreUnreachable
 from tenuto.file.blob import IDENTITY, NEWEST
 from tenuto.file.directory import DirectoryBlobs
-from tenuto.ids import Ids
 
 NewId = Callable[[], str]
 FOREVER_MS = 10**14
@@ -58,26 +57,6 @@ def test_a_disk_that_fills_up_stores_nothing(tmp_path: Path, new_id: NewId) -> N
 
     assert [] == files(tmp_path)
     assert bytes(5) == blobs.read_all(blobs.write(blob_id, bytes(5)))
-
-
-def test_a_real_full_file_system(tmp_path: Path, new_id: NewId) -> None:
-    """The same with ENOSPC itself, where a test may mount one; what was stored before stays readable."""
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tenuto", tmp_path], capture_output=True
-    )
-    if mounted.returncode != 0:
-        pytest.skip("mounting needs root")
-    try:
-        blobs = DirectoryBlobs(tmp_path / "blobs")
-        record = blobs.write(new_id(), bytes(1 << 20))
-
-        with pytest.raises(StorageFailed):
-            blobs.write(new_id(), bytes(2 << 20))
-
-        assert [record.blob_id] == [path.name for path in files(tmp_path)]
-        assert bytes(1 << 20) == blobs.read_all(record)
-    finally:
-        subprocess.run(["umount", tmp_path], check=True)
 
 
 def test_bytes_are_durable_before_they_have_their_name(
@@ -184,16 +163,6 @@ def test_a_link_in_the_place_of_a_blob_is_not_followed(tmp_path: Path, new_id: N
 
     with pytest.raises(ArtifactUnavailable):
         blobs.read_all(record)
-
-
-def test_blobs_of_one_moment_spread_over_folders(tmp_path: Path) -> None:
-    """Folders stay small however many blobs one hour brings."""
-    ids, blobs = Ids(clock=lambda: 1_700_000_000_000), DirectoryBlobs(tmp_path)
-
-    for _ in range(100):
-        blobs.write(ids.new("blob"), b"")
-
-    assert max(len(list(folder.iterdir())) for folder in tmp_path.iterdir()) < 10
 
 
 def test_files_of_others_are_no_blobs(tmp_path: Path, new_id: NewId) -> None:

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,7 @@ from structlog.testing import capture_logs
 
 import tenuto
 import tenuto_engine
+from servers.rig import eventually
 from servers.speed import HANG_S
 from servers.threads import lacking
 from tenuto.config import RaySettings
@@ -100,15 +100,7 @@ def descriptors() -> list[str]:
     return sorted(entry.name for entry in Path("/proc/self/fd").iterdir())
 
 
-def eventually_lost(host: ChildHost) -> bool:
-    """Whether it is known that its process is gone, once what that printed last is taken in."""
-    until = time.monotonic() + HANG_S
-    while host.alive and time.monotonic() < until:
-        time.sleep(0.01)
-    return not host.alive
-
-
-@pytest.mark.parametrize("mode", ["deaf", "hold_lock", "until_cancelled"])
+@pytest.mark.parametrize("mode", ["deaf", "hold_lock"])
 def test_a_host_ends_within_a_second_of_its_parents_death(gone: Gone, mode: str) -> None:
     """kill -9 of the worker ends its engines, even one that holds the interpreter's lock."""
     command = [sys.executable, "-c", PARENT, str(HERE / "engines"), mode]
@@ -145,12 +137,8 @@ def test_another_protocol_is_refused_with_both_versions(
     "lines",
     [
         "os.write(fd, b'GET / HTTP/1.1')",
-        "os.write(fd, struct.pack('!II', 2 << 20, 0))",
-        "os.write(fd, struct.pack('!II', 10, 600 << 20))",
         "os.write(fd, struct.pack('!II', 10, 10) + b'{}')",
         "say(b'[' * 100_000)",
-        "say(b'[]')",
-        "say({})",
         "say({'type': 'no such type'})",
         "say({'type': 'hello', 'protocol': '1', 'python': '3'})",
     ],
@@ -170,8 +158,6 @@ def test_a_greeting_that_breaks_the_protocol_is_not_ready(
         f"say({RESULT}, 'media_type': 'text'}})",
         f"say({RESULT}, 'metadata': []}})",
         f"say({RESULT}, 'metadata': {{'score': float('nan')}}}})",
-        f"say({RESULT}, 'duration_ms': -1}})",
-        f"say({RESULT}, 'duration_ms': 1.5}})",
         f"say({RESULT}, 'duration_ms': True}})",
         f"say({RESULT}, 'duration_ms': 1 << 60}})",
         f"say({RESULT}, 'run_id': 'another'}})",
@@ -216,11 +202,13 @@ def test_a_breach_of_an_idle_host_is_seen_without_a_run(
     noted.touch()
 
     assert gone(pid, 5.0)
-    assert eventually_lost(host)
+    assert eventually(lambda: not host.alive)
 
 
-@pytest.mark.parametrize("is_cancelled", [False, True])
-@pytest.mark.parametrize("then", ["time.sleep(600)", "while os.write(fd, b'x'): time.sleep(0.02)"])
+@pytest.mark.parametrize(
+    ("then", "is_cancelled"),
+    [("time.sleep(600)", True), ("while os.write(fd, b'x'): time.sleep(0.02)", False)],
+)
 def test_a_message_that_does_not_come_to_its_end_keeps_nobody(
     make_host: MakeHost, rogue: Callable[[str], str], run: DoRun, gone: Gone, *, then: str, is_cancelled: bool
 ) -> None:
@@ -262,7 +250,7 @@ def test_a_message_for_which_there_is_no_memory_is_the_end_of_its_host(
         assert gone(pid, 60.0)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (before, most))
-    assert eventually_lost(host)
+    assert eventually(lambda: not host.alive)
 
 
 def test_a_cancel_does_not_wait_for_another_runs_input(
@@ -336,42 +324,34 @@ def test_a_kernel_that_closes_no_network_is_reported_once(
     assert [("host.network_open", "warning", "not closed: no seccomp")] == events
 
 
-def test_a_fresh_empty_environment_runs_a_host(make_host: MakeHost, run: DoRun, tmp_path: Path) -> None:
-    """The interpreter needs nothing installed, and sees neither tenuto nor the folder we live in."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
-    host = make_host(interpreter=str(tmp_path / "empty/bin/python"))
-    host.load()
-    seen = run(host, "surroundings").metadata
-
-    ours = [Path(package.__file__ or "").parents[1] for package in (tenuto, tenuto_engine)]
-    assert not seen["tenuto"]
-    assert str(HERE / "engines") == seen["path"][0]
-    assert not [entry for entry in seen["path"] for own in ours if Path(entry).is_relative_to(own)]
-
-
-def test_engines_of_a_feature_are_found_without_a_path(make_host: MakeHost, tmp_path: Path) -> None:
-    """Without a path the engine is one of the folder, which is not put on the path either."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
-    host = make_host(path="", folder=str(HERE / "engines"), interpreter=str(tmp_path / "empty/bin/python"))
-
-    assert "demo" == host.load()["model_id"]
-
-
-def test_an_engine_s_package_goes_along_to_its_interpreter(make_host: MakeHost, tmp_path: Path) -> None:
-    """Its package and the kit travel, without what lies beside them. A copy that is installed there does not
-    run: it is not the one whose manifest was read.
+def test_an_engine_and_its_package_go_along_to_an_empty_interpreter(
+    make_host: MakeHost, run: DoRun, tmp_path: Path
+) -> None:
+    """It needs nothing installed, and sees neither tenuto nor the folder we live in. Without a path the
+    engine is one of the folder, which is not put on the path. An engine's package and the kit travel, without
+    what lies beside them. A copy that is installed there does not run: it is not the one whose manifest was
+    read.
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "empty"], check=True)
+    empty = str(tmp_path / "empty/bin/python")
+    bare = make_host(interpreter=empty)
+    bare.load()
+    seen = run(bare, "surroundings").metadata
+    ours = [Path(package.__file__ or "").parents[1] for package in (tenuto, tenuto_engine)]
+    found = make_host(path="", folder=str(HERE / "engines"), interpreter=empty).load()
     [site] = (tmp_path / "empty").glob("lib/python*/site-packages")
     (tmp_path / "beside.py").touch()
     folder = package(tmp_path, "ours")
     spec = {"engine": "brought.engine:Brought", "path": "", "installed": True, "folder": folder}
-    host = make_host(**spec, interpreter=str(tmp_path / "empty/bin/python"))
+    host = make_host(**spec, interpreter=empty)
     first = host.load()
     host.close()
     package(site, "its own")
-    again = make_host(**spec, interpreter=str(tmp_path / "empty/bin/python")).load()
+    again = make_host(**spec, interpreter=empty).load()
 
+    assert (False, str(HERE / "engines")) == (seen["tenuto"], seen["path"][0])
+    assert not [entry for entry in seen["path"] for own in ours if Path(entry).is_relative_to(own)]
+    assert "demo" == found["model_id"]
     assert ("ours", "zh", False) == (first["whose"], first["language"], first["beside"])
     assert "ours" == again["whose"]
 
@@ -418,16 +398,6 @@ def test_a_host_sees_no_secret_of_ours(
     assert 5 == len(seen["descriptors"])
     # What the engine starts must not hold the connection open after its end.
     assert not seen["inheritable"]
-
-
-def test_lines_that_the_engine_prints_are_evidence(make_host: MakeHost, run: DoRun) -> None:
-    """The last of them go with the loss."""
-    host = make_host()
-    host.load()
-    with pytest.raises(HostLost) as lost:
-        run(host, "leave")
-
-    assert "the last words\n" == lost.value.evidence
 
 
 def test_a_process_that_is_being_ended_is_given_no_other_run(
@@ -490,13 +460,12 @@ def test_a_host_leaves_no_descriptor_open(make_host: MakeHost, run: DoRun) -> No
     """Loads, losses and closes give back what they took."""
     make_host().load()
     before = descriptors()
-    for mode in ("leave", "crash"):
-        host = make_host()
-        host.load()
-        with pytest.raises(HostLost):
-            run(host, mode)
-        host.load()
-        host.close()
+    host = make_host()
+    host.load()
+    with pytest.raises(HostLost):
+        run(host, "leave")
+    host.load()
+    host.close()
 
     assert before == descriptors()
 

@@ -48,14 +48,6 @@ def test_a_run_gets_its_parameters_and_inputs_and_gives_its_result(host: ChildHo
     assert HostResult("text/plain", b"echo", seen, 7) == result
 
 
-def test_load_is_idempotent_and_gives_the_info(host: ChildHost) -> None:
-    """A second load is the same process."""
-    info = host.load()
-
-    assert (host.pid, "demo", 1) == (info["pid"], info["model_id"], info["concurrency"])
-    assert host.alive
-
-
 def test_segments_and_progress_arrive_in_order_in_the_callers_thread(host: ChildHost, run: DoRun) -> None:
     """Streaming hands on each piece as it is made, in order, with its metadata (R55, R56)."""
     segments: list[tuple[int, int, int]] = []
@@ -132,28 +124,20 @@ def test_an_outcome_can_be_unknown(host: ChildHost, run: DoRun) -> None:
     assert "the line went dead" == unknown.value.message
 
 
-def test_a_cancel_is_asked_and_heard(host: ChildHost, run: DoRun) -> None:
-    """An engine that looks stops within milliseconds, and stays warm."""
-    pid, cancelled = host.pid, Cancellation()
-
-    with pytest.raises(Cancelled) as error:
-        run(host, "until_cancelled", on_progress=lambda _: cancelled.set(), cancelled=cancelled)
-    assert not error.value.lost
-    assert pid == run(host, "echo").metadata["pid"]
-
-
 def test_a_cancel_from_another_thread_wakes_a_silent_run(host: ChildHost, run: DoRun) -> None:
-    """The switch reaches a run that waits for the engine, without polling."""
-    cancelled, started = Cancellation(), threading.Event()
+    """The switch reaches a run that waits, without polling; an engine that looks stays warm."""
+    pid, cancelled, started = host.pid, Cancellation(), threading.Event()
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(
             run, host, "until_cancelled", on_progress=lambda _: started.set(), cancelled=cancelled
         )
         assert started.wait(HANG_S)
         cancelled.set()
-
-        with pytest.raises(Cancelled):
+        with pytest.raises(Cancelled) as error:
             waiting.result(HANG_S)
+
+    assert not error.value.lost
+    assert pid == run(host, "echo").metadata["pid"]
 
 
 def test_a_cancel_before_the_start_runs_nothing(host: ChildHost, run: DoRun) -> None:
@@ -272,25 +256,6 @@ def test_an_engine_that_takes_several_runs_gets_them(make_host: MakeHost, run: D
     assert [b"", b""] == [result.content for result in results]
 
 
-def test_a_run_that_waits_for_its_turn_can_be_cancelled(host: ChildHost, run: DoRun) -> None:
-    """Its cancel does not touch the run before it."""
-    first, second, started = Cancellation(), Cancellation(), threading.Event()
-    with ThreadPoolExecutor(2) as pool:
-        running = pool.submit(
-            run, host, "until_cancelled", on_progress=lambda _: started.set(), cancelled=first
-        )
-        assert started.wait(HANG_S)
-        waiting = pool.submit(run, host, "echo", cancelled=second)
-        second.set()
-        with pytest.raises(Cancelled):
-            waiting.result(HANG_S)
-
-        assert not running.done()
-        first.set()
-        with pytest.raises(Cancelled):
-            running.result(HANG_S)
-
-
 def test_health_answers_during_a_run(host: ChildHost, run: DoRun) -> None:
     """The process is asked beside its run, and names it."""
     cancelled, health = Cancellation(), {}
@@ -338,8 +303,10 @@ def test_a_wrong_interpreter_is_not_ready(make_host: MakeHost, interpreter: str)
 
 
 def test_a_full_host_runs_nothing_more(host: ChildHost, run: DoRun) -> None:
-    """Who waits for a place until the deadline is told that nothing was run; who has it goes on."""
-    cancelled, started = Cancellation(), threading.Event()
+    """Who waits for a place until the deadline is told that nothing was run, and may cancel before; who has
+    it goes on.
+    """
+    cancelled, started, second = Cancellation(), threading.Event(), Cancellation()
     with ThreadPoolExecutor() as pool:
         running = pool.submit(
             run, host, "until_cancelled", on_progress=lambda _: started.set(), cancelled=cancelled
@@ -347,6 +314,10 @@ def test_a_full_host_runs_nothing_more(host: ChildHost, run: DoRun) -> None:
         assert started.wait(HANG_S)
         with pytest.raises(HostNotReady) as error:
             run(host, "echo", deadline_s=0.2)
+        waiting = pool.submit(run, host, "echo", cancelled=second)
+        second.set()
+        with pytest.raises(Cancelled):
+            waiting.result(HANG_S)
 
         assert "busy" in error.value.message
         assert not running.done()

@@ -65,14 +65,6 @@ def drivers() -> list[int]:
     ]
 
 
-@pytest.mark.skipif(ray_pool.is_installed(), reason="Ray is installed here")
-def test_without_ray_its_package_is_named() -> None:
-    """Who sets host = "ray" without the package reads what to install, at once."""
-    message = refused(ChildHost(spec_of(ray=RaySettings("127.0.0.1:1"))))
-
-    assert "pip install tenuto-ray" in message
-
-
 def test_a_full_pool_is_not_ready_in_time(in_pool: InPool, run: DoRun) -> None:
     """Ray would leave the actor pending for ever; here the wait has an end that says what was asked for."""
     message = refused(in_pool(cpus=64, wait_s=2))
@@ -88,11 +80,6 @@ def test_a_pool_that_is_not_there_is_not_ready(in_pool: InPool) -> None:
     message = refused(in_pool(address="127.0.0.1:1", load_timeout_s=4.0))
 
     assert "the Ray pool at 127.0.0.1:1" in message
-
-
-def test_a_load_that_hangs_on_its_node_is_ended(in_pool: InPool) -> None:
-    """An engine that never comes up is given up like one of our own children."""
-    assert "was not loaded in 10 s" in refused(in_pool(options={"load": "hang"}, load_timeout_s=10.0))
 
 
 def test_a_lost_actor_is_a_lost_host(in_pool: InPool, run: DoRun, gone: Gone) -> None:

@@ -9,23 +9,33 @@ from tenuto.job.queue import Claim
 from tenuto.job.states import Decision
 
 CREDIT = 100 * PRICE_MICROS
+HELD = (CREDIT - PRICE_MICROS, PRICE_MICROS)
+CHARGED = (CREDIT - PRICE_MICROS, 0)
 BY = Decision("alice", "asked the upstream: ticket 7")
 
 
 @pytest.mark.parametrize(
-    ("how", "entry", "event", "detail"),
+    ("how", "written", "end"),
     [
-        ("complete", "settle", "succeeded", "completed by the operator"),
-        ("requeue", "adjust", "requeued", "requeued by the operator"),
-        ("void", "void", "failed", "voided by the operator"),
+        ("complete", ("settle", "succeeded", "completed by the operator"), ("succeeded", CHARGED)),
+        ("requeue", ("adjust", "requeued", "requeued by the operator"), ("queued", HELD)),
+        ("void", ("void", "failed", "voided by the operator"), ("failed", (CREDIT, 0))),
+        ("cancel", ("void", "cancelled", "voided by the operator"), ("cancelled", (CREDIT, 0))),
     ],
 )
 def test_a_decision_stands_in_the_ledger_and_in_the_events(
-    world: World, how: str, entry: str, event: str, detail: str
+    world: World, how: str, written: tuple[str, str, str], end: tuple[str, tuple[int, int]]
 ) -> None:
-    """Each exit is written with who decided and why; the caller sees no name (P8, P10)."""
-    claim = waiting(world)
+    """Each exit is written with who decided and why; the caller sees no name. A late result changes nothing
+    any more (P8, P10).
+    """
+    claim, (entry, event, detail) = waiting(world), written
     decide(world, how, claim.job_id)
+    before = world.everything()
+    with pytest.raises(Stale):
+        world.record(claim.attempt_id)
+    assert before == world.everything()
+    assert end == (world.state(claim.job_id), world.balance(claim.account_id))
     last = world.all("select * from event where job_id = :id order by sequence", id=claim.job_id)[-1]
     ledger = world.all("select type, note from entry where job_id = :id order by id", id=claim.job_id)
     seen = world.read(lambda tx: read.events(tx, any_key(claim.account_id), claim.job_id))
@@ -98,29 +108,6 @@ def test_a_decision_has_a_name(operator: str) -> None:
         Decision(operator)
 
 
-def test_completing_with_a_file(world: World) -> None:
-    """The call had succeeded: the bytes that the operator brings are the result, and are charged."""
-    claim = waiting(world)
-    result = world.result()
-    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, result, by=BY, now_ms=world.now_ms))
-
-    assert "succeeded" == world.state(claim.job_id)
-    assert (CREDIT - PRICE_MICROS, 0) == world.balance(claim.account_id)
-
-
-def test_completing_with_the_recorded_result(world: World) -> None:
-    """A result that could not be verified then is used now."""
-    claim = world.running(METERED)
-    world.fence(claim.attempt_id)
-    world.record(claim.attempt_id)
-    world.write(
-        lambda tx: finish.result_unusable(tx, claim.attempt_id, message="no disk", now_ms=world.now_ms)
-    )
-    world.write(lambda tx: recover.complete(tx, world.ids, claim.job_id, None, by=BY, now_ms=world.now_ms))
-
-    assert "succeeded" == world.state(claim.job_id)
-
-
 def test_completing_without_a_result_is_refused(world: World) -> None:
     """The error says what to bring; nothing changes."""
     claim = waiting(world)
@@ -138,9 +125,6 @@ def test_requeueing(world: World) -> None:
     claim = waiting(world)
     world.write(lambda tx: recover.requeue(tx, world.ids, claim.job_id, by=BY, now_ms=world.now_ms))
 
-    assert "queued" == world.state(claim.job_id)
-    with pytest.raises(Stale):
-        world.record(claim.attempt_id)
     again = world.claim()
     assert again is not None
     assert (claim.job_id, 2) == (again.job_id, again.number)
@@ -148,22 +132,6 @@ def test_requeueing(world: World) -> None:
         world.record(claim.attempt_id)
     world.finish(again.attempt_id)
     assert ["hold", "adjust", "settle"] == world.entries(claim.job_id)
-
-
-@pytest.mark.parametrize(("cancel", "state"), [(False, "failed"), (True, "cancelled")])
-def test_voiding(world: World, cancel: bool, state: str) -> None:
-    """Given up: the hold is released, nothing is charged, and a late result changes nothing."""
-    claim = waiting(world)
-    world.write(
-        lambda tx: recover.void(tx, world.ids, claim.job_id, cancel=cancel, by=BY, now_ms=world.now_ms)
-    )
-    before = world.everything()
-
-    assert state == world.state(claim.job_id)
-    assert (CREDIT, 0) == world.balance(claim.account_id)
-    with pytest.raises(Stale):
-        world.record(claim.attempt_id)
-    assert before == world.everything()
 
 
 def test_a_damaged_job_that_names_no_attempt_can_be_voided(broken_world: World) -> None:
@@ -223,9 +191,8 @@ def test_a_late_result_that_is_damaged_goes_on_waiting(world: World) -> None:
     decide(world, "void", claim.job_id)
 
 
-@pytest.mark.parametrize("how", ["complete", "requeue", "void"])
 @pytest.mark.parametrize("state", ["queued", "running", "succeeded", "failed", "unknown id"])
-def test_only_a_job_that_waits_is_decided_on(world: World, how: str, state: str) -> None:
+def test_only_a_job_that_waits_is_decided_on(world: World, state: str) -> None:
     """Any other is refused and unchanged; a decision is made once."""
     claim = world.running()
     if state == "succeeded":
@@ -236,9 +203,10 @@ def test_only_a_job_that_waits_is_decided_on(world: World, how: str, state: str)
         world.rescue(claim.attempt_id)
     before = world.everything()
 
-    with pytest.raises(OperatorError):
-        decide(world, how, "job_0" if state == "unknown id" else claim.job_id)
-    assert before == world.everything()
+    for how in ("complete", "requeue", "void"):
+        with pytest.raises(OperatorError):
+            decide(world, how, "job_0" if state == "unknown id" else claim.job_id)
+        assert before == world.everything(), how
 
 
 def waiting(world: World) -> Claim:
@@ -256,4 +224,5 @@ def decide(world: World, how: str, job_id: str, *, by: Decision = BY) -> None:
     elif how == "requeue":
         world.write(lambda tx: recover.requeue(tx, world.ids, job_id, by=by, now_ms=world.now_ms))
     else:
-        world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=False, by=by, now_ms=world.now_ms))
+        cancel = how == "cancel"
+        world.write(lambda tx: recover.void(tx, world.ids, job_id, cancel=cancel, by=by, now_ms=world.now_ms))

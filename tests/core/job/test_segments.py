@@ -1,7 +1,5 @@
 """Segments behind the fence of their attempt, and what an attempt may show at most."""
 
-from collections.abc import Callable
-
 import pytest
 
 from servers.world import World
@@ -45,20 +43,12 @@ def test_a_segment_that_is_said_twice_is_one(world: World) -> None:
     ]
 
 
-@pytest.mark.parametrize("end", ["rescued", "released", "failed", "cancelled", "recorded", "finished"])
+@pytest.mark.parametrize("end", ["rescue", "release", "fail", "cancelled", "record", "finish"])
 def test_an_attempt_that_does_not_run_saves_nothing(world: World, end: str) -> None:
     """A late worker's segment is Stale, and changes no row (P9)."""
     claim = world.running()
     save(world, claim.attempt_id, 0)
-    ends: dict[str, Callable[[str], object]] = {
-        "rescued": world.rescue,
-        "released": world.release,
-        "failed": world.fail,
-        "cancelled": world.cancelled,
-        "recorded": world.record,
-        "finished": world.finish,
-    }
-    ends[end](claim.attempt_id)
+    getattr(world, end)(claim.attempt_id)
     before = world.everything()
     with pytest.raises(Stale):
         save(world, claim.attempt_id, 1)

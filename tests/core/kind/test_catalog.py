@@ -8,7 +8,6 @@ import pytest
 from servers.world import METERED, SPEECH, World
 from tenuto.config import ModelSettings, OwnPrice, Price, Settings
 from tenuto.errors import SettingsInvalid
-from tenuto.host.registry import engines_of
 from tenuto.kind import operations as catalog
 from tenuto.kind.model import MAX_START_FAILURES, models
 
@@ -77,16 +76,6 @@ def test_one_worker_that_can_is_enough(world: World) -> None:
     world.write(lambda tx: catalog.forget_worker(tx, "worker_b"))
     assert {SPEECH: "its engine fails to start"} == reasons(world, SPEECH)
     assert ["worker_a"] == [row.id for row in world.read(catalog.workers)]
-
-
-def test_a_forgotten_worker_leaves_nothing(world: World) -> None:
-    """Neither its row nor what it offered; forgetting again is no error."""
-    before = world.everything()
-    world.register("worker_a")
-    for _ in range(2):
-        world.write(lambda tx: catalog.forget_worker(tx, "worker_a"))
-
-    assert before == world.everything()
 
 
 def test_models_as_the_operator_sets_them() -> None:
@@ -160,16 +149,6 @@ def test_one_setting_makes_everything_free() -> None:
         models(both)
 
 
-def test_a_hold_below_the_price_of_a_job_is_refused() -> None:
-    """It could never be charged."""
-    settings = Settings(
-        folder=Path("x"), engines="fake", models={DUAL: ModelSettings(price=OwnPrice("job", 7, 6))}
-    )
-
-    with pytest.raises(SettingsInvalid, match="below the price"):
-        models(settings)
-
-
 @pytest.mark.parametrize(
     ("model", "own", "fault"),
     [
@@ -184,13 +163,3 @@ def test_a_price_that_could_never_be_charged_is_refused(model: str, own: OwnPric
 
     with pytest.raises(SettingsInvalid, match=fault):
         models(settings)
-
-
-def test_a_composed_model_is_listed_beside_its_engines() -> None:
-    """The dual model has no engine of its own: it needs what both of its engines need (R136)."""
-    offered = models(Settings(folder=Path("x"), engines="fake"))
-    parts = engines_of(offered[DUAL].entry)
-
-    assert ["segment_text", "word_timestamps"] == [part.role for part in parts]
-    assert all(part.model in offered for part in parts)
-    assert offered[DUAL].entry.engine == ""

@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tenuto.errors import InvalidRequest
 from tenuto.kind import envelope
@@ -36,9 +34,9 @@ def test_everything() -> None:
     body = SOUND | {"input_artifact_ids": [], "metadata": {"": "", "订单": " 7 "}}
 
     assert Envelope(
-        model="m", parameters={}, input_artifact_ids=(), metadata={"": "", "订单": " 7 "}
+        model="m", parameters={}, input_artifact_ids=[], metadata={"": "", "订单": " 7 "}
     ) == read(body)
-    assert ("a", "b") == read(SOUND | {"input_artifact_ids": ["a", "b"]}).input_artifact_ids
+    assert ["a", "b"] == read(SOUND | {"input_artifact_ids": ["a", "b"]}).input_artifact_ids
 
 
 @pytest.mark.parametrize("body", [None, [], "x", 1, True])
@@ -117,20 +115,3 @@ def test_floods_make_short_answers() -> None:
 
     assert ("input_artifact_ids", "too_many_faults") == ids[-1]
     assert (17, 17) == (len(ids), len(pairs))
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=8,
-)
-NAMES = st.sampled_from(["model", "parameters", "input_artifact_ids", "metadata"]) | st.text(max_size=3)
-
-
-@given(JSON | st.dictionaries(NAMES, JSON))
-def test_any_body(body: Any) -> None:
-    """Whatever is sent is read or has faults that can be answered in UTF-8; nothing else is raised."""
-    parsed, found = envelope.check(body)
-
-    assert parsed is not None or found
-    assert all((fault.param + fault.message).encode() for fault in found)

@@ -46,7 +46,7 @@ def test_a_lost_worker_is_away_within_35_seconds(observer: Observer) -> None:
     assert AWAY_S + 2 * OBSERVE_S < 35
 
 
-@pytest.mark.parametrize("clock_ms", [-24 * HOUR_MS, -60_000, 0, 60_000, 24 * HOUR_MS])
+@pytest.mark.parametrize("clock_ms", [-24 * HOUR_MS, 24 * HOUR_MS])
 def test_clocks_that_differ_make_nobody_away(observer: Observer, clock_ms: int) -> None:
     """A worker whose clock is a day off lives while it beats, and is lost when it does not (P20)."""
     living = observer.look(beating=("worker_a",), clock_ms=clock_ms, times=50)

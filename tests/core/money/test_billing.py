@@ -63,13 +63,9 @@ def test_the_charge_by_the_minute_is_exact(duration_ms: int, price_micros: int, 
     ("duration_ms", "micros"),
     [
         (0, 0),
-        (1, 1),
         (60_000, 50_000),
         (60_001, 50_001),
-        (59_999, 50_000),
         (6, 5),
-        (7, 6),
-        (7_200_000, 6_000_000),
     ],
 )
 def test_the_contracts_price_by_the_minute(duration_ms: int, micros: int) -> None:
@@ -87,7 +83,7 @@ def test_a_price_by_the_job(world: World) -> None:
 
 
 def test_hold_and_settle(world: World) -> None:
-    """available → held → revenue, and the rest back; each an entry that sums to zero."""
+    """available → held → revenue, and the rest back; of a void, all. Each is an entry that sums to zero."""
     account_id = account(world, 100)
     hold(world, account_id, "job_a", 30)
     assert (70, 30) == world.balance(account_id)
@@ -99,18 +95,12 @@ def test_hold_and_settle(world: World) -> None:
         ("hold", -30, 30, 0, 0),
         ("settle", 18, -30, 12, 0),
     ] == ledger(world)
-    clear(world)
+    hold(world, account_id, "job_b", 88)
+    assert (0, 88) == world.balance(account_id)
+    void(world, "job_b")
 
-
-def test_hold_and_void(world: World) -> None:
-    """All of it comes back."""
-    account_id = account(world, 100)
-    hold(world, account_id, "job_a", 100)
-    assert (0, 100) == world.balance(account_id)
-    void(world, "job_a")
-
-    assert (100, 0) == world.balance(account_id)
-    assert ("void", 100, -100, 0, 0) == ledger(world)[-1]
+    assert (88, 0) == world.balance(account_id)
+    assert ("void", 88, -88, 0, 0) == ledger(world)[-1]
     clear(world)
 
 

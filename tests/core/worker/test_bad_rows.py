@@ -234,24 +234,6 @@ def test_upkeep_goes_on_behind_a_rescue_that_nobody_can_make(world: World, rig: 
     world.write(lambda tx: recover.void(tx, world.ids, bad.job_id, cancel=True, by=BY, now_ms=world.now_ms))
 
 
-def test_a_job_whose_deadline_cannot_be_kept_keeps_no_other_waiting(world: World, rig: Rig) -> None:
-    """Each overdue job fails in a transaction of its own (P3)."""
-    callers = [world.caller(), world.caller()]
-    bad, other = (world.submit(caller, "key").job_id for caller in callers)
-    world.run("update account set held_micros = 0 where id = :id", id=callers[0].account_id)
-    world.run("update job set deadline_at = :at", at=world.now_ms)
-    upkeep, start = rig.upkeep(), time.monotonic()
-    for minute in range(12):
-        upkeep.do_due(start + minute * 61)
-        world.now_ms += 61_000
-    states = (world.state(bad), world.state(other))
-    world.run(
-        "update account set held_micros = :held where id = :id", held=PRICE_MICROS, id=callers[0].account_id
-    )
-
-    assert ("queued", "failed") == states
-
-
 def test_many_such_jobs_keep_no_other_waiting(
     world: World, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

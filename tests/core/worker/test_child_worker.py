@@ -6,14 +6,11 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
 from servers.processes import until
-from servers.speed import HANG_S, within
+from servers.speed import HANG_S
 from tenuto.config import Settings
 from tenuto.worker.serve_child import NOT_STARTED, Child, restart_pause_s
 
-STARTS = 5
 KILLED = -9
 
 
@@ -34,28 +31,6 @@ def test_a_worker_that_dies_is_replaced_at_once() -> None:
     ]
 
     assert [0.1, 0.4, 1.0, 1.0] == pauses
-
-
-@pytest.mark.measured
-def test_pauses_are_kept_and_end_with_the_service(tmp_path: Path) -> None:
-    """A child that says that it could not start is started again after its pause; `stop` ends a pause."""
-    note = tmp_path / "starts"
-    told = f"open({str(note)!r}, 'a').write(f'{{time.monotonic()}}\\n')"
-    program = f"import sys, time; {told}; sys.exit({NOT_STARTED})"
-    child = Child(Settings(tmp_path), [sys.executable, "-S", "-c", program])
-    child.start()
-    until = time.monotonic() + HANG_S
-    while not note.exists() or len(note.read_text().splitlines()) < STARTS:
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    with within(3):  # The next pause is one of 3.2.
-        child.stop()
-    starts = [float(line) for line in note.read_text().splitlines()]
-    between = [later - earlier for earlier, later in itertools.pairwise(starts)]
-
-    assert [True] * (STARTS - 1) == [
-        took >= pause for took, pause in zip(between, (0.2, 0.4, 0.8, 1.6), strict=True)
-    ]
 
 
 def test_a_machine_that_can_start_nothing_for_a_moment_has_a_worker_afterwards(tmp_path: Path) -> None:

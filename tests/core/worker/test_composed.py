@@ -17,6 +17,12 @@ from tenuto.worker.engines import Engines
 DUAL, FIRST, SECOND = "fake/dual-recognition", "fake/segment-text", "fake/word-timestamps"
 
 
+@pytest.fixture
+def dialect() -> str:
+    """One database: which one it is makes no difference to engines."""
+    return "sqlite"
+
+
 def test_a_composed_model_uses_the_hosts_of_its_engines(world: World, rig: Rig) -> None:
     """Three models, two processes; loading the dual model loads both (R136)."""
     engines = Engines(rig.context, [DUAL, FIRST, SECOND], rig.work_condition)
@@ -59,13 +65,3 @@ def test_a_composed_model_is_offered_again_with_its_engines(
 
         assert [] == engines.broken()
         assert frozenset({DUAL, FIRST, SECOND}) == engines.offered()
-
-
-def test_eight_recognition_jobs_have_a_place(world: World, rig: Rig) -> None:
-    """More than the engine's one run at a time: they take turns, part by part (R130)."""
-    engines = Engines(rig.context, [DUAL], rig.work_condition)
-    for _ in range(8):
-        assert frozenset({DUAL}) == engines.offered()
-        engines.begin(DUAL)
-
-    assert frozenset() == engines.offered()

@@ -35,26 +35,6 @@ def test_who_shares_waits_for_who_is_alone_and_the_other_way_round() -> None:
     assert ["alone", "behind"] == order
 
 
-def test_who_came_first_goes_first() -> None:
-    """Eight jobs have an engine part by part in turn, none of them twice before another (R130)."""
-    line, order = FairLock(), list[int]()
-    threads = []
-
-    def use(number: int) -> None:
-        with line.turn(Cancellation()):
-            order.append(number)
-
-    with line.turn(Cancellation()):
-        for number in range(8):
-            threads.append(threading.Thread(target=use, args=(number,)))
-            threads[-1].start()
-            assert waiting(line, number + 2)
-    for thread in threads:
-        thread.join(HANG_S)
-
-    assert list(range(8)) == order
-
-
 def test_accounts_go_in_turn() -> None:
     """Whoever has many jobs waiting does not go before another's first (A2)."""
     line, order, threads = FairLock(), list[str](), []

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from servers.rig import Rig, eventually
-from servers.speed import HANG_S, within
+from servers.speed import HANG_S
 from servers.world import METERED, OPEN, World, at_once
 from tenuto.kind import operations as catalog
 from tenuto.worker import locks
@@ -153,28 +153,16 @@ def quick(rig: Rig) -> Rig:
     return rig
 
 
-@pytest.mark.measured
-def test_a_heart_that_waits_stops_at_once(world: World, rig: Rig) -> None:
-    """Nobody who stops a service waits until its worker has waited."""
-    rig.heartbeat.start()
-    assert eventually(
-        lambda: world.row("select seen_at from worker where id = 'worker_us'")["seen_at"] is not None
-    )
-    time.sleep(0.2)
-    with within(4):  # A heart beats every five seconds.
-        rig.heartbeat.stop()
-
-    assert not rig.heartbeat._thread.is_alive()
-
-
 def test_watched_attempts_beat(world: World, quick: Rig) -> None:
-    """So does the worker; an attempt that is not watched stands still."""
+    """With what the engine said last, and so does the worker; an attempt that is not watched stands still."""
     world.slots(2)
     watched, other = quick.running("worker_us"), quick.running("worker_us")
-    quick.heartbeat.watch(watched.attempt_id, cancellable=True)
+    progress = {"stage": "speaking", "completed": 1, "total": 2, "unit": "segments"}
+    quick.heartbeat.watch(watched.attempt_id, cancellable=True).hear(progress)
     world.now_ms += 5000
 
     assert eventually(lambda: world.attempt(watched.attempt_id)["beat"] >= 3)
+    assert '"completed": 1' in world.attempt(watched.attempt_id)["progress"]
     assert 0 == world.attempt(other.attempt_id)["beat"]
     assert eventually(
         lambda: world.row("select seen_at from worker where id = 'worker_us'")["seen_at"] == world.now_ms
@@ -188,16 +176,6 @@ def test_a_worker_that_was_forgotten_registers_again(world: World, quick: Rig) -
 
     assert eventually(lambda: ["worker_us"] == [row.id for row in world.read(catalog.workers)])
     assert {"fake/speech": None} == world.read(lambda tx: catalog.reasons(tx, ["fake/speech"], away=()))
-
-
-def test_progress_is_written(world: World, quick: Rig) -> None:
-    """What the engine said last."""
-    claim = quick.running("worker_us")
-    watched = quick.heartbeat.watch(claim.attempt_id, cancellable=True)
-    watched.hear({"stage": "speaking", "completed": 1, "total": 2, "unit": "segments"})
-
-    assert eventually(lambda: world.attempt(claim.attempt_id)["progress"])
-    assert '"completed": 1' in world.attempt(claim.attempt_id)["progress"]
 
 
 def test_a_cancel_reaches_the_attempt(world: World, quick: Rig) -> None:
@@ -227,37 +205,23 @@ def test_a_lost_attempt_is_stopped(world: World, quick: Rig) -> None:
     assert (True, False) == (watched.lost, watched.cancelled)
 
 
-def test_an_engine_that_says_nothing_is_stopped(world: World, quick: Rig) -> None:
-    """After engine_silence_s; one that speaks goes on, and so does a paid call."""
-    world.slots(3)
-    claims = [quick.running("worker_us") for _ in range(3)]
-    silent, speaking, paid = (
-        quick.heartbeat.watch(claim.attempt_id, cancellable=number < 2) for number, claim in enumerate(claims)
-    )
-    for each in (silent, speaking, paid):
-        each.run_begins()
-    silent.heard_at = paid.heard_at = 0.0
-    speaking.hear({"stage": "speaking"})
-
-    assert eventually(silent.stop.is_set)
-    assert (True, False) == (silent.silent, silent.cancelled)
-    assert not speaking.stop.is_set()
-    assert not paid.stop.is_set()
-
-
 def test_a_worker_that_stood_still_blames_no_engine(world: World, rig: Rig) -> None:
-    """Its machine slept, or it was stopped: nobody was to hear the engine, so silence begins now (P1)."""
+    """Its machine slept, or it was stopped: nobody was to hear the engine, so silence begins now (P1). An
+    engine that is silent is stopped after that, unless its call is paid for.
+    """
     heartbeat = rig.heartbeat
     watched = heartbeat.watch(rig.running("worker_us").attempt_id, cancellable=True)
+    paid = heartbeat.watch("attempt_paid", cancellable=False)
     watched.run_begins()
+    paid.run_begins()
     long_ago = time.monotonic() - 2 * rig.context.settings.engine_silence_s
     watched.heard_at = heartbeat._listened_at = long_ago
     heartbeat._check_silence([watched])
     stood_still = watched.stop.is_set()
-    watched.heard_at = long_ago
-    heartbeat._check_silence([watched])
+    watched.heard_at = paid.heard_at = long_ago
+    heartbeat._check_silence([watched, paid])
 
-    assert (False, True) == (stood_still, watched.stop.is_set())
+    assert (False, True, False) == (stood_still, watched.stop.is_set(), paid.stop.is_set())
 
 
 def test_the_heart_beats_on_after_an_outage(world: World, quick: Rig) -> None:
@@ -273,16 +237,6 @@ def test_the_heart_beats_on_after_an_outage(world: World, quick: Rig) -> None:
 
     assert eventually(lambda: world.attempt(claim.attempt_id)["beat"] > beat)
     assert not watched.stop.is_set()
-
-
-def test_a_forgotten_attempt_beats_no_more(world: World, quick: Rig) -> None:
-    """It has ended, in whatever way."""
-    claim = quick.running("worker_us")
-    quick.heartbeat.watch(claim.attempt_id, cancellable=True)
-    assert [claim.attempt_id] == [watched.attempt_id for watched in quick.heartbeat.active()]
-    quick.heartbeat.forget(claim.attempt_id)
-
-    assert [] == quick.heartbeat.active()
 
 
 def rescued(world: World, attempt_id: str) -> bool:

@@ -15,6 +15,12 @@ from tenuto.worker.supervisor import Slot
 SLOTS = 3
 
 
+@pytest.fixture
+def dialect() -> str:
+    """One database: which one it is makes no difference to engines."""
+    return "sqlite"
+
+
 def test_the_registry_says_how_many_runs_an_engine_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker relies on it before the host is started."""
     entries = [entry_of(model) for model in (SPEECH, METERED)]

@@ -97,15 +97,3 @@ def test_a_deadline_ends_a_run_while_the_clock_is_known(
         "another jump": DOUBTFUL_RUN_S,
         "accepted in 1970": DOUBTFUL_RUN_S,
     } == {when: round(seconds) for when, seconds in left.items()}
-
-
-@pytest.mark.parametrize("model", [SPEECH, METERED])
-def test_what_succeeded_has_its_bytes(world: World, rig: Rig, engines: Engines, model: str) -> None:
-    """Whoever sees `succeeded` can read all of it (P5, P6)."""
-    claim = rig.running("worker_us", model)
-    run(rig, engines, claim)
-    row = world.row("select blob_id, size_bytes from artifact where job_id = :id", id=claim.job_id)
-    [file] = (rig.folder / "blobs").glob(f"*/{row['blob_id']}")
-
-    assert "succeeded" == world.state(claim.job_id)
-    assert row["size_bytes"] == file.stat().st_size

@@ -31,6 +31,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.parametrize("dialect", ["postgresql"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_attempt_ends_whatever_its_engine_has_printed(
     world: World, rig: Rig, tmp_path: Path, fault: str

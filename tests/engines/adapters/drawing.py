@@ -13,6 +13,7 @@ from PIL import Image
 
 from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
+from tenuto.errors import Fault
 from tenuto.host import manifests
 from tenuto.host.child_host import ChildHost
 from tenuto.host.host import Cancellation, HostResult
@@ -32,7 +33,7 @@ class Drawing:
             f'adapter = "{adapter}"\ninterpreter = "{interpreter}"\naccept_licence = "{licence}"\n'
             f'options.path = "{pipeline}"\n{more}'
         )
-        faults: list[str] = []
+        faults: list[Fault] = []
         settings = Settings(folder=Path("x"), models=read_models({NAME: table}, faults))
         assert not faults, faults
         self.entry = models(settings)[NAME].entry

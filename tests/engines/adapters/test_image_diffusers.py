@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.adapters.drawing import NAME, Drawing, pixels
+from engines.adapters.drawing import Drawing, pixels
 from tenuto.host.host import Cancelled, EngineFailed, HostNotReady
 
 Draw = Callable[..., Drawing]
@@ -65,19 +65,6 @@ def test_a_size_is_drawn_at_the_next_multiple_of_sixteen_and_cut_in_the_middle(d
     assert 255 == cut[..., 2].min()
 
 
-def test_each_step_is_told_and_a_run_that_is_cancelled_ends_after_it(draw: Draw) -> None:
-    drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
-    drawing.draw(num_inference_steps=3)
-    told, pid = list(drawing.steps), drawing.host.pid
-    with pytest.raises(Cancelled):
-        drawing.draw(num_inference_steps=100, on_step=drawing.cancel)
-
-    assert [(1, 3), (2, 3), (3, 3)] == told
-    assert len(drawing.steps) < 100
-    assert NAME == drawing.draw().metadata["model_id"]
-    assert pid == drawing.host.pid
-
-
 def test_a_prompt_that_the_model_cannot_read_whole_is_told(draw: Draw) -> None:
     drawing = draw("diffusers-z-image-turbo", "ZImagePipeline")
 
@@ -115,16 +102,6 @@ def test_a_pipeline_that_does_not_fit_is_not_loaded(
 ) -> None:
     with pytest.raises(HostNotReady, match=says):
         draw(adapter, pipeline, more).host.load()
-
-
-def test_a_large_model_may_be_offloaded(draw: Draw) -> None:
-    drawing = draw("diffusers", "ZImagePipeline", 'options.offload = "model"\noptions.device = "cuda:1"')
-    drawing.host.load()
-
-    assert [{"call": "enable_model_cpu_offload", "device": "cuda:1"}] == drawing.calls(
-        "enable_model_cpu_offload"
-    )
-    assert [] == drawing.calls("to")
 
 
 @pytest.mark.parametrize("prompt", ["[oom]", "[cancelled]"])

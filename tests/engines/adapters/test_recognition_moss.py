@@ -47,13 +47,6 @@ def test_the_question_is_in_the_language_that_suits(adapt: Adapt, probed: str, i
     assert (False, 512 + 60 * 20) == (whole["do_sample"], whole["max_new_tokens"])
 
 
-def test_an_operator_may_fix_the_question(adapt: Adapt) -> None:
-    model = adapt(NAME, [SPOKEN], question="en")
-    model.heard(SOUND)
-
-    assert ["Transcribe"] == [call["question"].split()[0] for call in model.calls("generate")]
-
-
 def test_sounds_are_labels_without_words_or_speakers(adapt: Adapt) -> None:
     """What is not understood stays speech; a bracket in the middle of words is a word."""
     said = ("[Music]", "(laughter)", "（静音）", "[unintelligible]", "Press [x] now")
@@ -89,10 +82,3 @@ def test_a_text_without_times_is_a_failure(adapt: Adapt) -> None:
         model.heard(SOUND)
 
     assert [] == model.heard(SOUND)["segments"]
-
-
-def test_a_part_that_is_heard_again_is_heard_otherwise(adapt: Adapt) -> None:
-    model = adapt(NAME, [SPOKEN], question="en")
-    model.heard(SOUND, again=True)
-
-    assert [(True, 0.8)] == [(call["do_sample"], call["temperature"]) for call in model.calls("generate")]

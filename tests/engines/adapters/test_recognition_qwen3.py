@@ -58,17 +58,6 @@ def test_languages_have_the_packages_names(adapt: Adapt) -> None:
     assert ([], "en") == (told[3]["warnings"], told[3]["language"])
 
 
-def test_the_language_is_that_of_most_words(adapt: Adapt) -> None:
-    heard = [("Chinese", "嗯。"), ("English", "Hold the note."), ("English", "Again, please."), ("", "")]
-    model = adapt(NAME, [{"language": language, "text": text} for language, text in heard])
-    value = model.heard((tone(300, 14) + bytes(32_000)) * 4, language="auto")
-    model.begin([{"language": language, "text": text} for language, text in heard])
-    unknown = model.heard((tone(300, 14) + bytes(32_000)) * 4, language="Klingon")
-
-    assert ("en", []) == (value["language"], value["warnings"])
-    assert ["The language 'Klingon' is not known; English, Chinese was heard."] == unknown["warnings"]
-
-
 def test_long_sound_goes_in_pieces_cut_where_it_is_quiet(adapt: Adapt) -> None:
     """So that a cancel is heard, the package's own cuts and its limit of tokens never come into play."""
     quiet, talk = bytes(2 * 16_000), tone(300, 99)

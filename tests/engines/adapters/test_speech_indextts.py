@@ -34,7 +34,6 @@ def frames(content: bytes) -> bytes:
 
 
 def asked(model: Adapted) -> dict[str, Any]:
-    """The last call of the package."""
     return [*model.calls("infer" if _is_upstream(model) else "infer_generator")][-1]
 
 
@@ -99,15 +98,6 @@ def test_streamed_or_not_the_same_segments_with_silence_between_them_alone(
     assert not any(piece.endswith(silence) for piece in pieces)
 
 
-def test_no_silence_is_no_list(adapt: Adapt, reference: Path) -> None:
-    """With `interval_silence` 0 the package yields a list after each segment: it is no sound."""
-    model = adapt("indextts-2.5", reference=str(reference))
-    parameters = PARAMETERS | {"interval_silence": 0, "max_text_tokens_per_segment": 20, "do_sample": False}
-    content = frames(model.run(parameters, {}).content)
-
-    assert len(content) == 2 * sum(int(RATE * count / 50) for count in (20, 20, len(TEXT) - 40))
-
-
 def test_two_recordings_are_two_voices(adapt: Adapt, reference: Path) -> None:
     """The package knows voices by their files' names; the same recording is not read twice."""
     model = adapt("indextts-2.5", reference=str(reference))
@@ -132,14 +122,6 @@ def test_nothing_drawn_is_the_same_every_time(adapt: Adapt, reference: Path, nam
 
     assert [False, 1, 1] == [asked(model)[key] for key in ("do_sample", "top_k", "num_beams")]
     assert spoken[0] == spoken[1] == spoken[2]
-
-
-def test_a_long_recording_is_cut_and_that_is_said(adapt: Adapt, reference: Path) -> None:
-    model = adapt("indextts-2.5", reference=str(reference))
-    long = model.run(PARAMETERS, {"voice": voice(300, 15.5)}).metadata["warnings"]
-
-    assert ["The recording lasts 15.5 s; the model hears its first 15 s."] == long
-    assert [] == model.run(PARAMETERS, {"voice": voice(300, 15)}).metadata["warnings"]
 
 
 def test_a_callers_voice_is_gone_after_its_run(adapt: Adapt, reference: Path) -> None:
@@ -181,7 +163,6 @@ def test_emotions_come_from_recordings_vectors_and_texts(adapt: Adapt, reference
 def test_a_package_that_reads_no_emotion_says_so(
     adapt: Adapt, reference: Path, name: str, options: dict[str, Any]
 ) -> None:
-    """The parameter changes nothing there, and the result tells it; PyPI's package does not list it."""
     model = adapt(name, reference=str(reference), **options)
     warnings = model.run(PARAMETERS | {"use_emo_text": True}, {}).metadata["warnings"]
 
@@ -201,16 +182,20 @@ def test_the_first_releases_get_texts_in_pieces(adapt: Adapt, reference: Path) -
     assert ["One sentence. ", "Another one, ", "with more words in it."] == texts
 
 
-def test_a_segment_that_is_broken_off_is_told(adapt: Adapt, reference: Path) -> None:
-    """The package warns in Python, on nobody's screen; the result carries it."""
+def test_what_the_package_leaves_out_is_told(adapt: Adapt, reference: Path) -> None:
+    """Of a recording over 15 s; of a segment that it breaks off, which it says on nobody's screen."""
     model = adapt("indextts-2.5", reference=str(reference))
     long = PARAMETERS | {"text": "word " * 60, "max_text_tokens_per_segment": 200}
-    warnings = model.run(long, {}).metadata["warnings"]
+    told = [
+        model.run(parameters, {"voice": voice(300, seconds)}).metadata["warnings"]
+        for parameters, seconds in ((PARAMETERS, 15), (PARAMETERS, 15.5), (long, 15))
+    ]
 
     assert [
-        "A segment was broken off before its end: ask for a smaller max_text_tokens_per_segment."
-    ] == warnings
-    assert [] == model.run(PARAMETERS, {}).metadata["warnings"]
+        [],
+        ["The recording lasts 15.5 s; the model hears its first 15 s."],
+        ["A segment was broken off before its end: ask for a smaller max_text_tokens_per_segment."],
+    ] == told
 
 
 def test_samples_that_are_no_numbers_are_no_sound(adapt: Adapt, reference: Path) -> None:

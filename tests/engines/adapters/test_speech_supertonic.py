@@ -16,7 +16,6 @@ def trial(folder: Path, **options: object) -> Trial:
 
 
 def test_it_conforms(tmp_path: Path) -> None:
-    """Every check of the suite: results, segments, cancellation, wrong input."""
     with trial(tmp_path / "model") as one:
         assert {} == faults(examine(one.subject))
 
@@ -36,14 +35,3 @@ def test_arabic_is_spoken_at_its_length_and_the_same_again(tmp_path: Path) -> No
     assert abs(len(samples) / 2 / rate - expected_s) < 0.01
     assert abs(len(slower.content) - 44 - 2 * len(samples)) <= 4
     assert ["Not spoken, because the model does not know them: 好"] == warned.header["metadata"]["warnings"]
-
-
-def test_a_long_text_is_spoken_in_pieces_of_whole_sentences() -> None:
-    from tenuto_supertonic import split
-
-    text = "One sentence. " * 60
-    pieces = split(text, 300)
-
-    assert text == "".join(pieces)
-    assert all(len(piece) <= 300 and piece.endswith(". ") for piece in pieces)
-    assert [] == split("… — !", 300)

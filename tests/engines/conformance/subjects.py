@@ -13,6 +13,7 @@ from servers.cores import ENGINE_THREADS
 from servers.media_upstream import MediaUpstream
 from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
+from tenuto.errors import Fault
 from tenuto.features.models.cache import default_cache
 from tenuto.host.registry import EngineEntry, engines_of, entries
 from tenuto.kind.model import models
@@ -75,7 +76,7 @@ def remote(adapter: str, upstream: MediaUpstream, folder: Path) -> Subject:
     (folder / "reference.wav").write_bytes(voice(150, 4.0))
     options = {"reference": str(folder / "reference.wav")} if adapter == "vllm-omni-speech" else {}
     table = {"adapter": adapter, "upstream": upstream.url, "options": options}
-    faults: list[str] = []
+    faults: list[Fault] = []
     settings = Settings(folder=folder, models=read_models({"there/model": table}, faults))
     assert not faults, faults
     entry = models(settings)["there/model"].entry

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import atexit
 import ctypes
 import math
 import os
@@ -70,29 +69,9 @@ class OneAtATime(Toy):
     concurrency = 1
 
 
-class WrongMediaType(Toy):
-    def result(self, samples: bytes) -> Result:
-        return Result("audio/mpeg", pcm16_wav(samples, RATE), {})
-
-
-class WrongHeader(Toy):
-    def result(self, samples: bytes) -> Result:
-        return Result("audio/wav", pcm16_wav(samples, RATE)[:-100], {})
-
-
 class WrongDuration(Toy):
     def result(self, samples: bytes) -> Result:
         return Result("audio/wav", pcm16_wav(samples, RATE), {}, duration_ms(samples, RATE) + 7)
-
-
-class WrongMetadata(Toy):
-    def result(self, samples: bytes) -> Result:
-        return Result("audio/wav", pcm16_wav(samples, RATE), {"sample_rate": 44_100})
-
-
-class Silent(Toy):
-    def tone(self, word: str, parameters: dict[str, Any]) -> bytes:
-        return bytes(2000)
 
 
 class _Muted:
@@ -112,12 +91,6 @@ class Mute(Toy):
         return super().run(_Muted(run))  # type: ignore[arg-type]
 
 
-class Backwards(Toy):
-    def run(self, run: Run) -> Result:
-        run.progress("speaking", 9, 9, "words")
-        return super().run(run)
-
-
 class DropsASegment(Toy):
     def show(self, run: Run, samples: bytes, number: int) -> None:
         if number != 1:
@@ -127,12 +100,6 @@ class DropsASegment(Toy):
 class ShowsUnasked(Toy):
     def show(self, run: Run, samples: bytes, number: int) -> None:
         run.segment(pcm16_wav(samples, RATE), {})
-
-
-class OtherRate(Toy):
-    def show(self, run: Run, samples: bytes, number: int) -> None:
-        if run.parameters["stream"]:
-            run.segment(pcm16_wav(samples, 2 * RATE), {})
 
 
 class WorksOnce(Toy):
@@ -171,19 +138,6 @@ class ReadsMore(Toy):
         return super().tone(word * parameters["top_k"], parameters)
 
 
-class SpeaksNothing(Toy):
-    def run(self, run: Run) -> Result:
-        run.parameters["text"] = run.parameters.get("text", "").replace("…", "a tone")
-        return super().run(run)
-
-
-class OtherCode(Toy):
-    def run(self, run: Run) -> Result:
-        if run.parameters.get("text") == "…":
-            raise InputError("empty", "The text has no words.")
-        return super().run(run)
-
-
 class TellsItsPath(Toy):
     def run(self, run: Run) -> Result:
         if run.parameters.get("text") == "…":
@@ -191,24 +145,9 @@ class TellsItsPath(Toy):
         return super().run(run)
 
 
-class Exits(Toy):
-    def run(self, run: Run) -> Result:
-        if "text" not in run.parameters:
-            os._exit(3)
-        return super().run(run)
-
-
 class Deaf(Toy):
     def before_word(self, run: Run, text: str) -> None:
         time.sleep(10 * PAUSE_S if len(text) > LONG_CHARACTERS else 0)
-
-
-class StopsWithAnError(Toy):
-    def before_word(self, run: Run, text: str) -> None:
-        try:
-            super().before_word(run, text)
-        except Exception as error:
-            raise RuntimeError("stopped") from error
 
 
 class Prints(Toy):
@@ -228,12 +167,6 @@ class LeavesAProcess(Toy):
     def __init__(self, options: dict[str, Any]) -> None:
         super().__init__(options)
         subprocess.Popen(["sleep", "60"], start_new_session=True)
-
-
-class ExitsWithAnError(Toy):
-    def __init__(self, options: dict[str, Any]) -> None:
-        super().__init__(options)
-        atexit.register(os._exit, 3)
 
 
 class LeavesAFile(Toy):

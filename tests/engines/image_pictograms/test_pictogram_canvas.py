@@ -1,16 +1,16 @@
 """The image engine's geometry, colours and PNG, on pictures made here; nothing of a model is needed."""
 
-import struct
-import zlib
+import io
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from PIL import Image
 
 from tenuto.features.image.png import read_png
-from tenuto_pictograms.canvas import Place, paste, png
-from tenuto_pictograms.layout import backdrop, placed
-from tenuto_pictograms.palette import SRGB, from_oklab, recoloured, to_oklab
+from tenuto_pictograms.canvas import Place, png
+from tenuto_pictograms.layout import placed
+from tenuto_pictograms.palette import SRGB, recoloured, to_oklab
 from tenuto_pictograms.prompt import Reader
 
 Floats = npt.NDArray[np.float32]
@@ -18,19 +18,9 @@ READER = Reader()
 
 
 def disc(side: int, colour: tuple[float, float, float]) -> Floats:
-    """A disc of one colour with premultiplied alpha."""
     across, down = np.meshgrid(np.arange(side), np.arange(side))
     inside = (np.hypot(across - side / 2 + 0.5, down - side / 2 + 0.5) < side * 0.45).astype(np.float32)
     return np.stack([*(inside * np.float32(part) for part in colour), inside], -1)
-
-
-def pixels(content: bytes) -> npt.NDArray[np.uint8]:
-    """[h, w, 3] of an RGB PNG whose rows are differences to the row above (filter 2)."""
-    width, height = struct.unpack(">II", content[16:24])
-    size, at = struct.unpack(">I", content[33:37])[0], 41
-    rows = np.frombuffer(zlib.decompress(content[at : at + size]), np.uint8).reshape(height, 1 + 3 * width)
-    assert (rows[:, 0] == 2).all()
-    return np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8).reshape(height, width, 3)
 
 
 def scene_of(prompt: str, width: int, height: int) -> dict[int, list[Place]]:
@@ -43,43 +33,18 @@ def scene_of(prompt: str, width: int, height: int) -> dict[int, list[Place]]:
 
 @pytest.mark.parametrize(("width", "height"), [(256, 256), (2048, 256), (264, 1000)])
 def test_a_canvas_becomes_a_png_of_its_pixels(width: int, height: int) -> None:
-    """Our own strict reader takes it, and the rows put together by hand are the very pixels (R145)."""
+    """Our own strict reader takes it, and another one finds the very pixels (R145)."""
     canvas = np.random.default_rng(1).random((height, width, 3)).astype(np.float32)
     content = png(canvas)
     read = read_png(content)
-    seen = pixels(content)
+    seen = np.asarray(Image.open(io.BytesIO(content)))
 
     assert (width, height) == (read.width, read.height)
     assert np.array_equal(seen, (canvas * 255 + 0.5).astype(np.uint8))
 
 
-def test_a_picture_is_laid_where_it_belongs_at_any_size() -> None:
-    """Its middle, its side and its colour are those asked for, enlarged or reduced; the rest stays as it
-    was."""
-    for side in (20.0, 100.0, 300.0):
-        canvas = np.ones((400, 600, 3), np.float32)
-        paste(canvas, [disc(64, (1, 0, 0)), disc(256, (1, 0, 0))], Place(420, 150, side, 17))
-        down, across = np.where(canvas[..., 1] < 0.5)
-
-        assert 420 == pytest.approx(across.mean() + 0.5, abs=1)
-        assert 150 == pytest.approx(down.mean() + 0.5, abs=1)
-        assert np.pi * (0.45 * side) ** 2 == pytest.approx(len(down), rel=0.1)
-        assert np.allclose((1, 0, 0), canvas[150, 420], atol=1e-3)
-
-
-def test_what_is_partly_outside_is_cut_and_what_is_outside_is_nowhere() -> None:
-    canvas = np.ones((64, 64, 3), np.float32)
-    paste(canvas, [disc(64, (0, 0, 1))], Place(0, 0, 64))
-    touched = float((canvas[..., 0] < 0.5).mean())
-    paste(canvas, [disc(64, (0, 0, 1))], Place(500, 500, 64))
-
-    assert 0.25 * np.pi * 0.45**2 == pytest.approx(touched, rel=0.1)
-    assert touched == float((canvas[..., 0] < 0.5).mean())
-
-
 @pytest.mark.parametrize("colour", sorted(SRGB))
 def test_a_thing_gets_the_colour_and_keeps_its_shading(colour: str) -> None:
-    """The body takes the hue, its lit half stays the lighter one, the outline stays dark, alpha stays."""
     picture = disc(64, (0.8, 0.2, 0.2))
     picture[:32, :, :3] *= 1.2
     picture[30:34, 20:44, :3] = 0.05
@@ -91,12 +56,6 @@ def test_a_thing_gets_the_colour_and_keeps_its_shading(colour: str) -> None:
     assert np.allclose(wanted[1:], body[1:], atol=0.05)
     assert to_oklab(found[20, 32, :3])[0] >= to_oklab(found[45, 32, :3])[0]
     assert found[32, 32, :3].max() < 0.2 or colour == "black"
-
-
-def test_oklab_is_its_own_inverse() -> None:
-    rgb = np.random.default_rng(1).random((1000, 3)).astype(np.float32)
-
-    assert np.allclose(rgb, from_oklab(to_oklab(rgb)), atol=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +85,6 @@ def test_things_stand_as_the_prompt_says(prompt: str, axis: int, sign: int, widt
 @pytest.mark.parametrize("count", range(1, 13))
 @pytest.mark.parametrize(("width", "height"), [(512, 512), (2048, 256), (256, 1024)])
 def test_copies_are_counted_inside_and_apart(count: int, width: int, height: int) -> None:
-    """As many as asked for, none beyond the edge, none upon another, and none far smaller than it need be."""
     places = scene_of(f"{count} apples" if count > 1 else "apple", width, height)[0]
     least = min(place.side for place in places)
     apart = [
@@ -140,18 +98,3 @@ def test_copies_are_counted_inside_and_apart(count: int, width: int, height: int
     assert all(place.side / 2 <= place.down <= height - place.side / 2 for place in places)
     assert all(gap >= 0 for gap in apart)
     assert least >= 0.4 * np.sqrt(width * height / count) or max(width, height) >= 4 * min(width, height)
-
-
-def test_a_backdrop_is_plain_and_long_canvases_have_a_horizon() -> None:
-    """One colour for a square, two for a long side or a place; white things get a darker one."""
-    plain = backdrop(READER.read("a cat"), 256, 256, np.random.default_rng(1), is_pale=False)
-    long = backdrop(READER.read("a cat"), 512, 256, np.random.default_rng(1), is_pale=False)
-    snow = backdrop(READER.read("a cat in the snow"), 256, 256, np.random.default_rng(1), is_pale=False)
-    pale = backdrop(READER.read("a cat"), 256, 256, np.random.default_rng(1), is_pale=True)
-    red = backdrop(READER.read("a cat on a red background"), 512, 256, np.random.default_rng(1), is_pale=True)
-
-    assert 1 == len(np.unique(plain.reshape(-1, 3), axis=0))
-    assert not np.allclose(long[0, 0], long[-1, 0])
-    assert not np.allclose(snow[0, 0], snow[-1, 0])
-    assert pale.mean() < plain.mean() - 0.05
-    assert np.allclose(np.array(SRGB["red"]) / 255, red.reshape(-1, 3), atol=1e-3)

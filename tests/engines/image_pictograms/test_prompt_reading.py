@@ -15,57 +15,27 @@ def things(prompt: str) -> list[tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "phrase"),
-    [
-        ("cat", "cat"),
-        ("please draw a cute little cat", "cat"),
-        ("A  PICTURE of a\ncat on a plain background", "cat"),
-        ("an icon showing hot dog", "hot dog"),
-        ("请画一只可爱的猫", "猫"),
-        ("一幅猫的画", "猫"),
-        ("一只简单的猫，没有别的东西。", "猫"),
-    ],
-)
-def test_what_frames_a_thing_is_taken_away(prompt: str, phrase: str) -> None:
-    """Articles, politeness, `a picture of` and the like are not drawn (R138)."""
-    assert [(phrase, 1, "")] == things(prompt)
-
-
-@pytest.mark.parametrize(
     ("prompt", "wanted"),
     [
+        ("cat", ("cat", 1, "")),
+        ("please draw a cute little cat", ("cat", 1, "")),
+        ("an icon showing hot dog", ("hot dog", 1, "")),
+        ("一幅猫的画", ("猫", 1, "")),
+        ("一只简单的猫，没有别的东西。", ("猫", 1, "")),
         ("a red car", ("car", 1, "red")),
         ("three dark blue cars", ("car", 3, "blue")),
         ("a red panda", ("red panda", 1, "")),
-        ("a gray mouse", ("mouse", 1, "grey")),
         ("一个红色的苹果", ("苹果", 1, "red")),
         ("红绿灯", ("红绿灯", 1, "")),
-        ("白云", ("云", 1, "white")),
         ("两条金鱼", ("金鱼", 2, "")),
-        ("小熊猫", ("小熊猫", 1, "")),
-    ],
-)
-def test_a_colour_is_taken_from_a_phrase_but_not_from_a_name(
-    prompt: str, wanted: tuple[str, int, str]
-) -> None:
-    """`red panda` and 红绿灯 are names; a red car and 红苹果 are things in a colour."""
-    assert [wanted] == things(prompt)
-
-
-@pytest.mark.parametrize(
-    ("prompt", "wanted"),
-    [
         ("two cats", ("cat", 2, "")),
-        ("7 sailing boats", ("sailing boat", 7, "")),
         ("a pair of glasses", ("glasses", 2, "")),
         ("five mice", ("mouse", 5, "")),
-        ("三只猫", ("猫", 3, "")),
         ("十二个苹果", ("苹果", 12, "")),
-        ("几只狗", ("狗", 3, "")),
     ],
 )
-def test_counts_are_read_with_classifiers_and_plurals(prompt: str, wanted: tuple[str, int, str]) -> None:
-    """In words and in figures; the phrase that is left is the name of one."""
+def test_a_thing_has_a_name_a_count_and_a_colour(prompt: str, wanted: tuple[str, int, str]) -> None:
+    """Articles, politeness and `a picture of` are not drawn; `red panda` and 红绿灯 are names (R138)."""
     assert [wanted] == things(prompt)
 
 
@@ -76,12 +46,10 @@ def test_counts_are_read_with_classifiers_and_plurals(prompt: str, wanted: tuple
         ("a cat on the right side of a dog", ["cat", "dog"], ("right",)),
         ("a cat under a tree", ["cat", "tree"], ("below",)),
         ("a cat sitting on top of a car", ["cat", "car"], ("on",)),
-        ("a cat and a dog", ["cat", "dog"], ("beside",)),
         ("a cat, a dog and a car", ["cat", "dog", "car"], ("beside", "beside")),
         ("a cat between a dog and a car", ["dog", "cat", "car"], ("left", "left")),
         ("猫在狗的左边", ["猫", "狗"], ("left",)),
         ("一只狗右边有一只猫", ["猫", "狗"], ("right",)),
-        ("猫坐在房子上", ["猫", "房子"], ("on",)),
         ("房子下面有一只猫", ["猫", "房子"], ("below",)),
         ("猫、狗、鱼", ["猫", "狗", "鱼"], ("beside", "beside")),
     ],
@@ -98,8 +66,6 @@ def test_how_things_stand_to_each_other(prompt: str, phrases: list[str], relatio
     [
         ("草地上有三只蓝色的猫和一棵树", [("猫", 3, "blue"), ("树", 1, "")], "grass"),
         ("草地上的猫和狗", [("猫", 1, ""), ("狗", 1, "")], "grass"),
-        ("森林里有一只猫和一只狗", [("猫", 1, ""), ("狗", 1, "")], "grass"),
-        ("一只猫和一只狗在草地上", [("猫", 1, ""), ("狗", 1, "")], "grass"),
         ("房子上有一只猫和一只狗", [("猫", 1, ""), ("狗", 1, ""), ("房子", 1, "")], ""),
         ("on the grass there are three blue cats and a tree", [("cat", 3, "blue"), ("tree", 1, "")], "grass"),
         ("on the car there are a cat and a dog", [("cat", 1, ""), ("dog", 1, ""), ("car", 1, "")], ""),
@@ -116,9 +82,7 @@ def test_everything_that_stands_in_a_place_is_read(
     ("prompt", "words"),
     [
         ("a photo of an old cat", "'photo', 'old'"),
-        ("a happy dog in watercolour", "'watercolour', 'happy'"),
         ("一张猫的照片", "'照片'"),
-        ("水墨画：猫", "'水墨画'"),
     ],
 )
 def test_words_that_change_nothing_are_named(prompt: str, words: str) -> None:
@@ -133,25 +97,19 @@ def test_words_that_change_nothing_are_named(prompt: str, words: str) -> None:
     [
         ("a dog in the sea", "sea", ""),
         ("a dog on the grass", "grass", ""),
-        ("a red fox on a green meadow", "grass", ""),
-        ("a dog in space", "space", ""),
         ("a cat at night", "night", ""),
         ("狗在草地上", "grass", ""),
-        ("夜空中的猫", "night", ""),
         ("a cat on a blue background", "", "blue"),
-        ("a cat on white", "", "white"),
         ("红色背景上的猫", "", "red"),
     ],
 )
 def test_where_a_scene_takes_place(prompt: str, place: str, backdrop: str) -> None:
-    """A place is stood on and not drawn beside what stands there; a background has a colour."""
     scene = READER.read(prompt)
 
     assert (1, place, backdrop) == (len(scene.things), scene.place, scene.backdrop)
 
 
 def test_what_is_too_much_is_cut_with_a_warning() -> None:
-    """A long prompt, too many things and too many of one: said each, and the rest is drawn."""
     long = READER.read("a cat " + "of a very long and very special sort " * 1000)
     many = READER.read(", ".join(["cat", "dog", "car", "tree"] * 3))
     crowd = READER.read("99 cats")
@@ -172,7 +130,6 @@ def test_what_is_too_much_is_cut_with_a_warning() -> None:
     ["!!!", "a", "的", "，，", "0 cats", "and and and", "左边", "红色的", "🐱", "in the", "x" * 20_000],
 )
 def test_any_prompt_asks_for_at_least_one_thing(prompt: str) -> None:
-    """Whatever somebody writes, there is a phrase and a count of one or more; nothing raises."""
     scene = READER.read(prompt)
 
     assert scene.things

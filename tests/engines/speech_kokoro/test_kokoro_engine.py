@@ -2,18 +2,24 @@
 
 import struct
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scripts.fit_loudness import TARGET_LUFS
+from scripts.loudness import loudness, true_peak
 
+import tenuto.features.voices
 import tenuto_kokoro
+from engines.runs import RecordedRun
 from servers.cores import ENGINE_THREADS
 from tenuto.features.models.cache import default_cache
 from tenuto.job.audio_segments import MAX_SEGMENTS
 from tenuto_engine import Cancelled, EngineError, Result
-from tenuto_kokoro import KokoroEngine, audio
+from tenuto_kokoro import KokoroEngine, audio, likeness
 from tenuto_kokoro.styles import ORIGINAL_VOICES, read_style
+from tenuto_kokoro.voices import SILENT_WARNING
 
 CACHE = default_cache()
 WEIGHTS = ("kokoro-v1.0-int8.onnx", "kokoro-voices", "kokoro-vocabulary", "text2tashkeel", "resemblyzer.pt")
@@ -26,6 +32,7 @@ PARAMETERS: dict[str, Any] = {
     "max_text_tokens_per_segment": 120,
     "text_normalization": True,
 }
+RECORDINGS = Path(tenuto.features.voices.__file__ or "").parent / "recordings"
 GREETING = "你好。"
 STREAMED: dict[str, Any] = {
     "text": "明天见。他来了。谢谢你。",
@@ -37,28 +44,18 @@ STREAMED: dict[str, Any] = {
 pytestmark = pytest.mark.real_engine
 
 
-class RecordedRun:
-    """A run that keeps what the engine tells it, and can be cancelled after some segments."""
-
-    run_id = "run"
+class SpokenRun(RecordedRun):
+    """A run that can be cancelled after some segments."""
 
     def __init__(self, cancel_after: int | None = None, **parameters: Any) -> None:
-        self.parameters = {**PARAMETERS, **parameters}
-        self.inputs: dict[str, bytes] = {}
-        self.segments: list[bytes] = []
-        self.steps: list[tuple[str, int, int, str]] = []
-        self._cancel_after = cancel_after
+        super().__init__(
+            {**PARAMETERS, **parameters},
+            ends=lambda run: cancel_after is not None and len(run.steps) >= cancel_after,
+        )
 
     def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
         assert metadata["duration_ms"] == audio.duration_ms(content[44:])
-        self.segments.append(content)
-
-    def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
-        self.steps.append((stage, completed, total, unit))
-
-    def check_cancelled(self) -> None:
-        if self._cancel_after is not None and len(self.steps) >= self._cancel_after:
-            raise Cancelled
+        super().segment(content, metadata)
 
 
 @cache
@@ -68,7 +65,7 @@ def engine() -> KokoroEngine:
 
 
 def spoken(text: str, **parameters: Any) -> Result:
-    return engine().run(RecordedRun(text=text, **parameters))
+    return engine().run(SpokenRun(text=text, **parameters))
 
 
 @cache
@@ -78,9 +75,8 @@ def greeting() -> Result:
 
 
 @cache
-def streamed() -> tuple[RecordedRun, Result]:
-    """A run that had a segment for each sentence."""
-    run = RecordedRun(**STREAMED)
+def streamed() -> tuple[SpokenRun, Result]:
+    run = SpokenRun(**STREAMED)
     return run, engine().run(run)
 
 
@@ -95,7 +91,6 @@ def streamed() -> tuple[RecordedRun, Result]:
     ],
 )
 def test_every_language_is_spoken(lang: str, text: str) -> None:
-    """A second or more of sound, neither silent nor clipped, in a canonical WAV file."""
     result = spoken(text, lang=lang)
     samples = np.frombuffer(result.content[44:], "<i2").astype(int)
 
@@ -103,7 +98,8 @@ def test_every_language_is_spoken(lang: str, text: str) -> None:
     assert (1, 24_000, 48_000, 2, 16) == struct.unpack_from("<HIIHH", result.content, 22)
     assert result.duration_ms == result.metadata["duration_ms"] == round(len(samples) / 24)
     assert 700 < (result.duration_ms or 0) < 9000
-    assert 3000 < abs(samples).max() < 32_600
+    assert abs(loudness(samples / 32_768, audio.SAMPLE_RATE) - TARGET_LUFS) <= 2.5
+    assert true_peak(samples / 32_768, audio.SAMPLE_RATE) <= -1
     assert [] == result.metadata["warnings"]
 
 
@@ -120,9 +116,10 @@ def test_segments_make_up_the_whole_with_the_pause_at_the_head_of_each_but_the_f
 
 def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """The preview stays within its limit, the result has the same samples, and a warning says so (R62)."""
+    assert MAX_SEGMENTS == tenuto_kokoro.MOST_SEGMENTS
     every, usual = streamed()
     monkeypatch.setattr(tenuto_kokoro, "MOST_SEGMENTS", 2)
-    few = RecordedRun(**STREAMED)
+    few = SpokenRun(**STREAMED)
     result = engine().run(few)
 
     assert len(every.segments) > 2 == len(few.segments) == result.metadata["segments"]
@@ -132,18 +129,11 @@ def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyP
     assert ["neighbours were joined" in warning for warning in result.metadata["warnings"]] == [True]
 
 
-def test_the_most_segments_of_a_text_are_those_of_a_preview() -> None:
-    """The engine knows nothing of the service, and yet its limit (R62)."""
-    assert MAX_SEGMENTS == tenuto_kokoro.MOST_SEGMENTS
-
-
 def test_streaming_changes_nothing_in_the_result_and_neither_does_a_second_run() -> None:
     assert greeting().content == spoken(GREETING, stream=True).content
 
 
 def test_a_named_voice_speaks_in_its_own_style() -> None:
-    """A built-in voice changes the sound; the original voice under its own name does not."""
-
     def by(preset: str) -> bytes:
         voice = {"voice_id": "v", "kind": "official", "profile": {"style": preset}, "profile_version": "1"}
         return spoken(GREETING, voice=voice).content
@@ -152,24 +142,12 @@ def test_a_named_voice_speaks_in_its_own_style() -> None:
     assert greeting().content != by("zm_yunyang")
 
 
-def test_a_chosen_reading_changes_the_sound() -> None:
-    usual = spoken("银行").content
-
-    assert usual != spoken("银<行|XING2>").content
-    assert usual == spoken("银<行|HANG2>").content
-
-
 def test_what_cannot_be_spoken_is_left_out_with_a_warning() -> None:
-    warnings = spoken("你😀好😀。").metadata["warnings"]
+    """So is markup, which is read as text: a caller who writes SSML learns it (R101)."""
+    left_out, markup = spoken("你😀好😀。"), spoken("你好<break/>。")
 
-    assert ["Characters that cannot be spoken were left out: 😀"] == warnings
-
-
-def test_markup_is_read_as_text_with_a_warning() -> None:
-    """A caller who writes SSML learns that it is not understood; the text is not rewritten (R101)."""
-    result = spoken("你好<break/>。")
-
-    assert ["markup is not supported" in warning for warning in result.metadata["warnings"]] == [True]
+    assert ["Characters that cannot be spoken were left out: 😀"] == left_out.metadata["warnings"]
+    assert ["markup is not supported" in warning for warning in markup.metadata["warnings"]] == [True]
     assert [] == spoken("<行|HANG2>，3<5。").metadata["warnings"]
 
 
@@ -184,7 +162,7 @@ def test_nothing_to_speak_is_an_error(text: str) -> None:
 
 
 def test_a_cancelled_run_stops_between_segments() -> None:
-    run = RecordedRun(
+    run = SpokenRun(
         cancel_after=1, text="今天天气很好。我们去公园。明天再见。", max_text_tokens_per_segment=20
     )
     with pytest.raises(Cancelled):
@@ -199,3 +177,39 @@ def test_a_voice_of_two_presets_is_their_mean() -> None:
 
     assert (CACHE / "kokoro-voices" / "if_sara.bin").read_bytes() == first.tobytes()
     assert np.allclose((first + second) / 2, read_style(CACHE / "kokoro-voices", ORIGINAL_VOICES["ar"]))
+
+
+def voiced(content: bytes, **parameters: Any) -> SpokenRun:
+    """A run in the voice of a recording."""
+    voice: dict[str, Any] = {"voice_id": "v", "kind": "own", "profile": {}, "profile_version": None}
+    run = SpokenRun(lang="en", text="Hold it.", voice=voice, **parameters)
+    run.inputs = {"voice": content}
+    return run
+
+
+@pytest.mark.variant("model")
+def test_a_recording_changes_the_speech_and_the_same_recording_gives_the_same() -> None:
+    """An own voice is no decoration, run after run alike; silence is nobody's voice."""
+    martin, edith = ((RECORDINGS / f"{name}.wav").read_bytes() for name in ("martin", "edith"))
+    again = voiced(martin, stream=True)
+    spoken, other, silent = (
+        engine().run(voiced(content)) for content in (martin, edith, audio.wav(audio.silence(1000)))
+    )
+
+    assert spoken.content == engine().run(again).content
+    assert spoken.content[44:] == b"".join(segment[44:] for segment in again.segments)
+    assert 3 == len({spoken.content, other.content, silent.content})
+    assert silent.content == engine().run(SpokenRun(lang="en", text="Hold it.")).content
+    assert [SILENT_WARNING] == silent.metadata["warnings"]
+
+
+def test_weights_of_voices_stay_near_the_voices() -> None:
+    """However far an embedding is from all that were fitted, a mixture's weights sum to 1 and are bounded."""
+    with np.load(likeness.FITTED) as fitted:
+        halves = likeness.weights_of(np.full(256, 9, np.float32), fitted)
+        count = len(fitted["names"])
+
+    assert 54 == count
+    for weights in halves:
+        assert abs(float(weights.sum()) - 1) < 0.01
+        assert float(np.linalg.norm(weights - 1 / count)) < likeness.FURTHEST + 0.01

@@ -1,26 +1,14 @@
 """What takes long to make, kept for the next load: whole or not at all."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tenuto_kokoro.kept import ABANDONED_S, HASH_BYTES, MOST_FILES, SUFFIX, Kept
+from tenuto_kokoro.kept import ABANDONED_S, HASH_BYTES, MOST_FILES, Kept
 
 DEPENDS_ON = ["weights", "1.0", "avx2"]
 CONTENT = memoryview(bytes(range(256)) * 40)
-WRITERS = 4
-WRITE = """
-import sys
-from pathlib import Path
-from tenuto_kokoro.kept import Kept
-content = memoryview(bytes(1 << 20))
-for _ in range(20):
-    Kept(Path(sys.argv[1]), ["shared"]).write(content)
-    assert Kept(Path(sys.argv[1]), ["shared"]).read() is not None
-"""
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
@@ -59,18 +47,7 @@ def test_a_damaged_file_is_not_read(tmp_path: Path, damage: str) -> None:
     assert CONTENT == kept.read()
 
 
-def test_processes_may_write_at_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", WRITE, str(tmp_path / "folder")]
-    (tmp_path / "folder").mkdir()
-    writers = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(WRITERS)]
-    faults = [writer.communicate()[1] for writer in writers]
-
-    assert [""] * WRITERS == faults
-    assert [SUFFIX] == [path.suffix for path in (tmp_path / "folder").iterdir()]
-
-
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    """By the operating system's error; a file that could not be finished is removed."""
     (tmp_path / "a file").write_bytes(b"")
     with pytest.raises(OSError):
         Kept(tmp_path / "a file", DEPENDS_ON).write(CONTENT)

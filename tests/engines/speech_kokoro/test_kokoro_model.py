@@ -4,9 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from engines.speech_kokoro.test_kokoro_engine import WEIGHTS, RecordedRun
+from engines.speech_kokoro.test_kokoro_engine import WEIGHTS, SpokenRun
 from servers.cores import ENGINE_THREADS
 from tenuto.features.models.cache import default_cache
 from tenuto_kokoro import KokoroEngine, products
@@ -26,7 +27,6 @@ def engine(path: Path = MODEL, **options: Any) -> KokoroEngine:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """The weights in a folder of the test's own."""
     (tmp_path / MODEL.name).symlink_to(MODEL)
     return tmp_path / MODEL.name
 
@@ -35,12 +35,12 @@ def test_runs_at_once_give_what_they_give_alone() -> None:
     """To the bit, also while the front ends, the voices and the encoder are loaded by either of them."""
     shared, alone = engine(concurrency=2), engine()
     sentences = [("en", "Hold it."), ("es", "Hola, y adiós."), ("en", "Hold the note."), ("zh", "再见。")]
-    runs = [RecordedRun(lang=lang, text=text, duration_factor=1.2) for lang, text in sentences]
+    runs = [SpokenRun(lang=lang, text=text, duration_factor=1.2) for lang, text in sentences]
 
     with ThreadPoolExecutor(shared.concurrency) as pool:
         together = [result.content for result in pool.map(shared.run, runs)]
 
-    assert [alone.run(RecordedRun(**run.parameters)).content for run in runs] == together
+    assert [alone.run(SpokenRun(**run.parameters)).content for run in runs] == together
 
 
 def test_the_model_is_optimised_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_the_model_is_optimised_once(path: Path, monkeypatch: pytest.MonkeyPatch
     def sound() -> bytes:
         fresh = engine(path)
         assert RUNTIME == fresh.info["runtime"]
-        return fresh.run(RecordedRun(lang="en", text=SENTENCE)).content
+        return fresh.run(SpokenRun(lang="en", text=SENTENCE)).content
 
     first = sound()
     for file in (path.parent / OPTIMISED).iterdir():
@@ -68,3 +68,19 @@ def test_a_folder_that_cannot_be_written_costs_only_time(path: Path) -> None:
         f"{RUNTIME}: optimised at each load, for {folder} cannot be written: File exists"
         == engine(path).info["runtime"]
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([65, 63], True),
+        ([65, 64], False),
+        ([-64, -64], True),
+        ([-65, -64], False),
+        ([127, -127], True),
+        ([1], False),
+    ],
+)
+def test_weights_whose_products_could_overflow_are_left_alone(rows: list[int], expected: bool) -> None:
+    """Of two neighbours, each times 255, the sum must fit into 16 bits."""
+    assert expected is products.is_exact(np.array([rows], np.int8).T)

@@ -29,7 +29,6 @@ WORDS = st.lists(
 
 @given(UNITS, st.integers(20, 200))
 def test_segments_hold_the_whole_text_in_order(units: list[Unit], limit: int) -> None:
-    """The texts of all segments make up the text, unless nothing in it makes a sound."""
     found = segments(units, limit, CAP, first=FIRST, soonest=SOONEST)
 
     assert not found or "".join(unit.text for unit in units) == "".join(segment.text for segment in found)
@@ -37,7 +36,6 @@ def test_segments_hold_the_whole_text_in_order(units: list[Unit], limit: int) ->
 
 @given(UNITS, st.integers(20, 200))
 def test_no_segment_is_longer_than_the_limit_unless_it_is_one_word(units: list[Unit], limit: int) -> None:
-    """A segment over the limit holds a single voiced unit, with the silent ones around it."""
     numbered = [Unit(f"{index};", unit.phonemes, unit.ending) for index, unit in enumerate(units)]
     for segment in segments(numbered, limit, CAP, first=FIRST, soonest=SOONEST):
         members = [units[int(index)] for index in segment.text.split(";")[:-1]]
@@ -46,7 +44,6 @@ def test_no_segment_is_longer_than_the_limit_unless_it_is_one_word(units: list[U
 
 
 def test_a_sentence_end_is_preferred_to_a_clause_and_a_clause_to_a_word() -> None:
-    """Of all places within reach the cut falls where most ends, and there as late as possible."""
     units = [
         Unit("One. ", "aaaa. ", Ending.SENTENCE),
         Unit("two, ", "bbbb, ", Ending.CLAUSE),
@@ -61,34 +58,12 @@ def test_a_sentence_end_is_preferred_to_a_clause_and_a_clause_to_a_word() -> Non
     ]
 
 
-def test_a_text_within_the_limit_is_one_segment() -> None:
-    """Short sentences are spoken together, so that the voice does not start anew for each."""
-    units = [Unit("Hi. ", "hI. ", Ending.SENTENCE), Unit("Ho.", "hO.", Ending.SENTENCE)]
-
-    assert ["hI. hO."] == [
-        segment.phonemes for segment in segments(units, 20, CAP, first=FIRST, soonest=SOONEST)
-    ]
-
-
 def test_a_word_longer_than_the_limit_stands_alone_and_is_cut_at_the_cap() -> None:
-    """Only a single word may exceed the caller's limit, and never what fits the memory."""
     units = [Unit("a ", "a "), Unit("x" * 300, "x" * 300), Unit(" b", " b")]
     found = segments(units, 20, CAP, first=FIRST, soonest=SOONEST)
 
     assert ["a", "x" * CAP, "x" * 100, "b"] == [segment.phonemes for segment in found]
     assert ["a ", "x" * 300, "", " b"] == [segment.text for segment in found]
-
-
-def test_a_long_reading_is_cut_between_its_words() -> None:
-    """A number of many digits is one unit; it is cut where a digit ends."""
-    found = segments([Unit("7" * 90, "sˈɛvən " * 90)], 20, CAP, first=FIRST, soonest=SOONEST)
-
-    assert {"sˈɛvən"} == {word for segment in found for word in segment.phonemes.split()}
-    assert 90 == sum(len(segment.phonemes.split()) for segment in found)
-
-
-def test_marks_alone_are_nothing_to_speak() -> None:
-    assert [] == segments([Unit("…", "…"), Unit("!", "! ")], 20, CAP, first=FIRST, soonest=SOONEST)
 
 
 @given(st.integers(0, 60), st.integers(1, 20))
@@ -130,13 +105,3 @@ def test_the_first_segment_ends_with_the_first_clause_that_is_long_enough() -> N
     }
 
     assert {15: [17, 17, 35, 71, 107], 20: [35, 53, 107, 53]} == lengths
-
-
-def test_where_no_clause_ends_soon_the_second_segment_is_longer_rather_than_cut_within_one() -> None:
-    """On a slow machine it may be late, but it is not cut within a clause."""
-    words = [Unit(f"{index} ", "aaaa ") for index in range(30)]
-    words[2] = Unit("2, ", "aaaa, ", Ending.CLAUSE)
-    words[10] = Unit("10, ", "aaaa, ", Ending.CLAUSE)
-    found = segments(words, 110, CAP, first=50, soonest=15)
-
-    assert ["0 1 2, ", "3 4 5 6 7 8 9 10, "] == [segment.text for segment in found][:2]

@@ -1,12 +1,13 @@
 """The front ends of languages with spaces, English and Spanish, and the Arabic one's rules."""
 
 from functools import cache
+from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenuto_kokoro import ar_numbers, ar_sounds, en_numbers, en_spelling, es, es_numbers
+from tenuto_kokoro import ar_numbers, ar_sounds, en_numbers, es, es_numbers
 from tenuto_kokoro.cutting import Ending
 from tenuto_kokoro.en import English
 from tenuto_kokoro.es import Spanish
@@ -25,7 +26,6 @@ def said(text: str, *, normalise: bool = True) -> str:
 
 @given(st.text(ALPHABET, max_size=60), st.booleans())
 def test_the_units_make_up_the_text(text: str, normalise: bool) -> None:
-    """Whatever is written, the units hold every character of it in order."""
     assert text == "".join(unit.text for unit in english().read(text, normalise=normalise))
     assert text == "".join(unit.text for unit in Spanish().read(text, normalise=normalise))
 
@@ -39,8 +39,6 @@ def test_every_word_has_sounds(word: str) -> None:
     ("text", "sounds"),
     [
         ("the apple", "ði ˈæpᵊl"),
-        ("the pear", "ðə pˈɛɹ"),
-        ("to record", "tə ɹəkˈɔɹd"),
         ("the record", "ðə ɹˈɛkəɹd"),
         ("used to", "jˈust tˈu"),
         ("USB", "jˌuˌɛsbˈi"),
@@ -50,51 +48,7 @@ def test_every_word_has_sounds(word: str) -> None:
 def test_english_words_depend_on_their_neighbours_and_abbreviations_are_spelled(
     text: str, sounds: str
 ) -> None:
-    """The article before a vowel, a verb after to, letters by their names."""
     assert sounds.replace("ˌ", "ˈ").replace("tˈu", "tu") == said(text).replace("ˌ", "ˈ").replace("tˈu", "tu")
-
-
-@pytest.mark.parametrize(
-    ("written", "spoken"),
-    [
-        ("2026-03-05", "March fifth, twenty twenty six"),
-        ("On July 4, 1776", "On July fourth, seventeen seventy six"),
-        ("13:30", "thirteen thirty"),
-        ("9:05 am", "nine oh five A M"),
-        ("$5.50", "five dollars and fifty cents"),
-        ("50%", "fifty percent"),
-        ("1,234", "one thousand two hundred thirty four"),
-        ("1987", "nineteen eighty seven"),
-        ("21st", "twenty first"),
-        ("3.14", "three point one four"),
-        ("10 km", "ten kilometers"),
-        ("1990s", "nineteen nineties"),
-        ("5-10", "five to ten"),
-        ("10-12,000", "ten to twelve thousand"),
-        ("5-10 km", "five to ten kilometers"),
-        ("10:15-11:30", "ten fifteentoeleven thirty"),
-        ("5%-10%", "five percenttoten percent"),
-        ("-5%", "minus five percent"),
-        ("1.2.3", "one point two point three"),
-        ("192.168.1.1", "one hundred ninety two point one hundred sixty eight point one point one"),
-        ("10am", "ten A M"),
-        ("$1.5M", "one point five million dollars"),
-        ("1/2 cup", "one half cup"),
-        ("2 1/2 cups", "two and a half cups"),
-        ("on 3/4", "on three/four"),
-        ("(1/3)", "(one/three)"),
-        ("24/7", "twenty four/seven"),
-        ("1/2/3", "one/two/three"),
-        ("3/4/2026", "March fourth, twenty twenty six"),
-    ],
-)
-def test_english_numbers_are_written_out(written: str, spoken: str) -> None:
-    """Dates, times, money, shares and measures are said as a speaker would."""
-    assert spoken == en_numbers.PATTERN.sub(en_numbers.expanded, written)
-
-
-def test_spelling_stresses_one_vowel() -> None:
-    assert 1 == en_spelling.spelled("frabjous").count("ˈ")
 
 
 @pytest.mark.parametrize(
@@ -102,50 +56,14 @@ def test_spelling_stresses_one_vowel() -> None:
     [
         ("queso", "kˈeso"),
         ("guitarra", "ɡitˈara"),
-        ("niño", "nˈiɲo"),
-        ("llave", "ʝˈabe"),
         ("país", "paˈis"),
         ("jueves", "xwˈebes"),
         ("ONU", "oˈeneˈu"),
     ],
 )
 def test_spanish_is_said_as_it_is_spelled(word: str, sounds: str) -> None:
-    """Letters before e and i, glides, and the stress that the accent or the rule puts."""
     assert sounds.replace("ˈ", "") == es.word(word).replace("ˈ", "").replace(" ", "")
     assert sounds.index("ˈ") <= max(0, es.word(word).find("ˈ")) + 2
-
-
-@pytest.mark.parametrize(
-    ("written", "spoken"),
-    [
-        ("1.234,50 €", "mil doscientos treinta y cuatro euros con cincuenta céntimos"),
-        ("21 años", "veintiún años"),
-        ("21 casas", "veintiuna casas"),
-        ("3,5 %", "tres coma cinco por ciento"),
-        ("5/3/2026", "cinco de marzo de dos mil veintiséis"),
-        ("13:30", "trece y treinta"),
-        ("100", "cien"),
-        ("1.000.000", "un millón"),
-        ("$1,500", "mil quinientos dólares"),
-        ("$1.5 millones", "uno punto cinco millones de dólares"),
-        ("1-2,5 km", "uno a dos coma cinco kilómetros"),
-        ("5%-10%", "cinco por cientoadiez por ciento"),
-        ("1.2.3", "uno punto dos punto tres"),
-        ("1/2 taza", "media taza"),
-        ("1/2.", "un medio."),
-        ("3/4 de taza", "tres cuartos de taza"),
-        ("1/3 del total", "un tercio del total"),
-        ("2 1/2 tazas", "dos y media tazas"),
-        ("1/2 de leche", "un medio de leche"),
-        ("1 3/4 litros", "uno y tres cuartos litros"),
-        ("(1/3)", "(uno/tres)"),
-        ("24/7", "veinticuatro/siete"),
-    ],
-)
-def test_spanish_numbers_are_written_out(written: str, spoken: str) -> None:
-    heard = es_numbers.PATTERN.sub(es_numbers.expanded, written)
-
-    assert spoken == heard
 
 
 @pytest.mark.parametrize(
@@ -160,13 +78,7 @@ def test_spanish_numbers_are_written_out(written: str, spoken: str) -> None:
     ],
 )
 def test_vowelled_arabic_is_said_in_pause(word: str, sounds: str) -> None:
-    """Sun letters swallow the article's l, final short vowels fall, long vowels stay."""
     assert sounds == ar_sounds.sounds(word)
-
-
-def test_written_arabic_vowels_are_kept() -> None:
-    """Marks of the caller's win over restored ones, letter by letter."""
-    assert "كُتِبَ" == ar_sounds.merged("كُتب", "كَتِبَ")
 
 
 @pytest.mark.parametrize(
@@ -205,23 +117,7 @@ def test_a_short_vowel_is_not_stressed_and_hamza_is_silent(word: str, symbols: s
     [(3, "ثَلَاثَة"), (21, "وَاحِد وَعِشْرِين"), (100, "مِئَة"), (2026, "أَلْفَيْن وَسِتَّة وَعِشْرِين"), (5000, "خَمْسَة آلَاف")],
 )
 def test_arabic_numbers_are_written_out(number: int, words: str) -> None:
-    """Ones before tens, and the plural of thousands from three to ten."""
     assert words == ar_numbers.cardinal(number)
-
-
-@pytest.mark.parametrize(
-    ("written", "spoken"),
-    [
-        ("5-10", "خَمْسَة إِلَى عَشَرَة"),
-        ("$3 مليون", "ثَلَاثَة مِلْيُون دُولَار"),
-        ("1.2.3", "وَاحِد فَاصِلَة اِثْنَيْن فَاصِلَة ثَلَاثَة"),
-        ("5%", "خَمْسَة بِالْمِئَة"),
-        ("-5", "نَاقِص خَمْسَة"),
-    ],
-)
-def test_arabic_ranges_and_sums_are_written_out(written: str, spoken: str) -> None:
-    """Five and ten with nothing between them would be heard as fifteen."""
-    assert spoken == ar_numbers.PATTERN.sub(ar_numbers.expanded, written)
 
 
 def test_a_short_answer_is_no_abbreviation() -> None:
@@ -230,8 +126,57 @@ def test_a_short_answer_is_no_abbreviation() -> None:
 
 
 def test_marks_end_clauses_and_sentences() -> None:
-    """A comma ends a clause; a full stop or a new line ends a sentence."""
     units = english().read("Well, yes. No\nend", normalise=True)
 
     assert [Ending.CLAUSE, Ending.SENTENCE, Ending.SENTENCE, Ending.WORD] == [unit.ending for unit in units]
     assert "nˈO. " == units[2].phonemes
+
+
+@pytest.mark.parametrize(
+    ("numbers", "written", "spoken"),
+    [
+        (en_numbers, "2026-03-05", "March fifth, twenty twenty six"),
+        (en_numbers, "On July 4, 1776", "On July fourth, seventeen seventy six"),
+        (en_numbers, "13:30", "thirteen thirty"),
+        (en_numbers, "$5.50", "five dollars and fifty cents"),
+        (en_numbers, "50%", "fifty percent"),
+        (en_numbers, "1,234", "one thousand two hundred thirty four"),
+        (en_numbers, "21st", "twenty first"),
+        (en_numbers, "3.14", "three point one four"),
+        (en_numbers, "1990s", "nineteen nineties"),
+        (en_numbers, "5-10", "five to ten"),
+        (en_numbers, "5-10 km", "five to ten kilometers"),
+        (en_numbers, "10:15-11:30", "ten fifteentoeleven thirty"),
+        (en_numbers, "-5%", "minus five percent"),
+        (en_numbers, "1.2.3", "one point two point three"),
+        (en_numbers, "$1.5M", "one point five million dollars"),
+        (en_numbers, "1/2 cup", "one half cup"),
+        (en_numbers, "on 3/4", "on three/four"),
+        (en_numbers, "24/7", "twenty four/seven"),
+        (en_numbers, "3/4/2026", "March fourth, twenty twenty six"),
+        (es_numbers, "1.234,50 €", "mil doscientos treinta y cuatro euros con cincuenta céntimos"),
+        (es_numbers, "21 años", "veintiún años"),
+        (es_numbers, "21 casas", "veintiuna casas"),
+        (es_numbers, "5/3/2026", "cinco de marzo de dos mil veintiséis"),
+        (es_numbers, "13:30", "trece y treinta"),
+        (es_numbers, "$1,500", "mil quinientos dólares"),
+        (es_numbers, "$1.5 millones", "uno punto cinco millones de dólares"),
+        (es_numbers, "1-2,5 km", "uno a dos coma cinco kilómetros"),
+        (es_numbers, "1.2.3", "uno punto dos punto tres"),
+        (es_numbers, "1/2 taza", "media taza"),
+        (es_numbers, "1/2.", "un medio."),
+        (es_numbers, "3/4 de taza", "tres cuartos de taza"),
+        (es_numbers, "1/2 de leche", "un medio de leche"),
+        (es_numbers, "1 3/4 litros", "uno y tres cuartos litros"),
+        (es_numbers, "24/7", "veinticuatro/siete"),
+        (ar_numbers, "5-10", "خَمْسَة إِلَى عَشَرَة"),
+        (ar_numbers, "$3 مليون", "ثَلَاثَة مِلْيُون دُولَار"),
+        (ar_numbers, "1.2.3", "وَاحِد فَاصِلَة اِثْنَيْن فَاصِلَة ثَلَاثَة"),
+        (ar_numbers, "5%", "خَمْسَة بِالْمِئَة"),
+        (ar_numbers, "-5", "نَاقِص خَمْسَة"),
+    ],
+)
+def test_numbers_are_written_out(numbers: ModuleType, written: str, spoken: str) -> None:
+    """Dates, times, money, shares and measures as a speaker would say them; five and ten with nothing between
+    them would be heard as fifteen."""
+    assert spoken == numbers.PATTERN.sub(numbers.expanded, written)

@@ -6,11 +6,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from engines.runs import RecordedRun
 from tenuto.config import Settings
 from tenuto.config.model_settings import read_models
+from tenuto.errors import Fault
 from tenuto.kind.model import models
 from tenuto.worker.engines import spec_of
-from tenuto_engine import Cancelled
 
 NAME = "there/model"
 
@@ -20,7 +21,7 @@ def engine(adapter: str, url: str, table: str = "", *, metered: bool = False, pa
     text = f'adapter = "{adapter}"\nupstream = "{url}"\nmetered = {str(metered).lower()}\n{table}'
     own = tomllib.loads(text)
     own["options"] = {"patience_s": patience_s, **own.get("options", {})}
-    faults: list[str] = []
+    faults: list[Fault] = []
     tables = read_models({NAME: own}, faults)
     assert not faults, faults
     settings = Settings(folder=Path("x"), models=tables)
@@ -29,29 +30,14 @@ def engine(adapter: str, url: str, table: str = "", *, metered: bool = False, pa
     return getattr(importlib.import_module(module), name)(spec.options)
 
 
-class Asked:
+class Asked(RecordedRun):
     """A run with these parameters; it is cancelled so many seconds after its start, if at all."""
-
-    run_id = "attempt_1"
 
     def __init__(
         self, parameters: dict[str, Any], inputs: dict[str, bytes] | None = None, cancel_after_s: float = 600
     ) -> None:
-        self.parameters = parameters
-        self.inputs = inputs or {}
-        self.shown: list[bytes] = []
-        self.told: list[tuple[str, int, int, str]] = []
-        self._cancel_at = time.monotonic() + cancel_after_s
-
-    def segment(self, content: bytes, metadata: dict[str, Any]) -> None:
-        self.shown.append(content)
-
-    def progress(self, stage: str, completed: int, total: int, unit: str) -> None:
-        self.told.append((stage, completed, total, unit))
-
-    def check_cancelled(self) -> None:
-        if time.monotonic() > self._cancel_at:
-            raise Cancelled
+        cancel_at = time.monotonic() + cancel_after_s
+        super().__init__(parameters, inputs, lambda run: time.monotonic() > cancel_at)
 
 
 def speech(text: str = "Hold the note.", **more: Any) -> dict[str, Any]:

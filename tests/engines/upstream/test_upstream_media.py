@@ -49,10 +49,10 @@ def test_a_text_is_spoken_in_pieces_that_joined_are_the_whole(upstream: MediaUps
 
     assert ["一句话行。", "第二句话！", "第三句。"] == [body["input"] for body in bodies]
     assert {("there/model", "vivian", 0.5)} == {(b["model"], b["voice"], b["speed"]) for b in bodies}
-    assert bytes(whole.frames) == b"".join(bytes(read_pcm16_wav(shown).frames) for shown in run.shown)
+    assert bytes(whole.frames) == b"".join(bytes(read_pcm16_wav(shown).frames) for shown in run.segments)
     assert round(14 * SECONDS_A_CHARACTER * 2 * 1000) + 200 == whole.duration_ms == result.duration_ms
     assert (NAME, 3, RATE) == tuple(result.metadata[name] for name in ("model_id", "segments", "sample_rate"))
-    assert [("speaking", 3, 3, "segments")] == run.told[-1:]
+    assert [("speaking", 3, 3, "segments")] == run.steps[-1:]
 
 
 @pytest.mark.parametrize("fault", ["", "mp3"])
@@ -73,14 +73,6 @@ def test_pieces_of_different_rates_are_no_sound(upstream: MediaUpstream) -> None
         engine("openai-speech", upstream.url, "options.max_input_characters = 6").run(
             Asked(speech("One. Two. Three."))
         )
-
-
-def test_a_text_without_words_is_not_sent(upstream: MediaUpstream) -> None:
-    """The job fails with nothing_to_speak and the server is not asked."""
-    with pytest.raises(EngineError) as caught:
-        engine("openai-speech", upstream.url).run(Asked(speech("… — !")))
-
-    assert ("nothing_to_speak", []) == (caught.value.code, upstream.asked)
 
 
 def test_every_voice_of_the_contract_speaks_where_a_server_can_imitate(
@@ -131,7 +123,6 @@ def test_an_image_is_asked_for_with_what_the_server_knows(
 def test_a_size_that_a_server_does_not_know_is_cut_from_the_nearest(
     upstream: MediaUpstream, size: tuple[int, int], sent: str
 ) -> None:
-    """Scaled until it covers what was asked for, then its middle; enlarging is told."""
     result = engine("openai-image", upstream.url).run(Asked(image(width=size[0], height=size[1])))
     picture = Image.open(io.BytesIO(result.content))
     row = np.asarray(picture)[size[1] // 2, :, 0].astype(int)
@@ -145,7 +136,6 @@ def test_a_size_that_a_server_does_not_know_is_cut_from_the_nearest(
 
 @pytest.mark.parametrize("fault", ["jpeg", "small"])
 def test_a_picture_of_another_form_or_size_becomes_the_one_asked_for(omni: MediaUpstream, fault: str) -> None:
-    """A JPEG becomes a PNG; a smaller picture is enlarged, and that is told."""
     omni.faults.append(fault)
     result = engine("vllm-omni-image", omni.url).run(Asked(image(width=512, height=264)))
     png = read_png(result.content)
@@ -165,7 +155,6 @@ def test_an_answer_without_a_picture_is_refused(upstream: MediaUpstream, fault: 
 
 
 def test_a_part_becomes_a_transcript(upstream: MediaUpstream) -> None:
-    """The samples arrive as they were; times come back from the part's start, in seconds."""
     value = _transcript(_recognised(upstream, "zh-CN"))
     sent = upstream.asked[0].body
     samples, rate = soundfile.read(io.BytesIO(sent["file"]), dtype="int16")
@@ -179,7 +168,6 @@ def test_a_part_becomes_a_transcript(upstream: MediaUpstream) -> None:
 
 
 def test_what_a_server_cannot_do_is_told(upstream: MediaUpstream) -> None:
-    """No times: one segment; a language that it would refuse: it detects by itself."""
     upstream.faults.append("no_times")
     value = _transcript(_recognised(upstream, "klingon"))
 
@@ -215,13 +203,6 @@ def test_an_answer_that_is_no_transcript_is_refused(upstream: MediaUpstream, fau
         _recognised(upstream, "en")
 
     assert ("engine_failed", False) == (caught.value.code, caught.value.transient)
-
-
-def test_a_server_may_write_the_first_transcript(upstream: MediaUpstream) -> None:
-    """In the role of segment_text every segment has a type and a speaker, none here."""
-    value = _transcript(_recognised(upstream, None, 'role = "segment_text"'))
-
-    assert {("speech", None)} == {(segment["type"], segment["speaker"]) for segment in value["segments"]}
 
 
 def _recognised(upstream: MediaUpstream, language: str | None, table: str = "") -> Result:

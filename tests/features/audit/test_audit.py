@@ -1,13 +1,8 @@
 """The audit finds each corruption that it knows, by its name, and nothing in a healthy database."""
 
-import re
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
 from typing import Any
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -38,18 +33,18 @@ HEARING = "fake/segment-text"
 CHUNK = ChunkKey("segment_text", 0, 0, 160_000, "fake/segment-text", "1")
 
 
-def test_a_corruption_is_found_by_its_name(broken_world: World, database_url: str) -> None:
-    """Each way in which the rows of a check can disagree gives just its finding; repaired, there is none."""
+def test_a_corruption_is_found_by_its_name(broken_world: World) -> None:
+    """Each way in which the rows of a check can disagree gives just its finding; before, there is none."""
     world = broken_world
     names = a_bit_of_everything(world)
-    kept = save(world)
+    if world.database.dialect == "postgresql":
+        drop_checks(world)
     assert [] == found(world)
 
-    with forcing(database_url) as run:
-        for name, corruption in ((name, one) for name, some in CORRUPTIONS.items() for one in some):
-            run(corruption.sql.format_map(names).split(";"))
-            assert {name, *corruption.also} == set(found(world)), corruption.sql
-            run(restore(kept, corruption.sql))
+    for name, corruption in ((name, one) for name, some in CORRUPTIONS.items() for one in some):
+        assert {name, *corruption.also} == found_after(world, corruption.sql.format_map(names)), (
+            corruption.sql
+        )
     assert [] == found(world)
 
 
@@ -59,11 +54,11 @@ def test_every_check_has_its_corruption() -> None:
     assert len(all_checks.CHECKS) == len(CORRUPTIONS)
 
 
-def test_a_finding_is_a_line_to_act_on(broken_world: World, database_url: str) -> None:
+def test_a_finding_is_a_line_to_act_on(broken_world: World) -> None:
     """It says who, what, what was seen, and what to do next; and the same for scripts."""
     world = broken_world
     claim = world.running()
-    force(database_url, [f"update job set hold_micros = 60000 where id = '{claim.job_id}'"])
+    world.run("update job set hold_micros = 60000 where id = :id", id=claim.job_id)
     [finding] = [one for one in world.read(all_checks.audit) if one.check == "job_hold"]
 
     assert finding.summary().startswith(
@@ -73,13 +68,13 @@ def test_a_finding_is_a_line_to_act_on(broken_world: World, database_url: str) -
     assert {"hold_micros": 60_000, "entry_held": 50_000} == finding.plain["seen"]
 
 
-def test_findings_are_bounded(broken_world: World, database_url: str) -> None:
+def test_findings_are_bounded(broken_world: World) -> None:
     """A badly broken database gives a list that can be read."""
     world = broken_world
     caller = world.caller(1_000_000_000)
     for number in range(all_checks.MAX_FINDINGS + 5):
         world.submit(caller, f"key {number}")
-    force(database_url, ["delete from event"])
+    world.run("delete from event")
 
     assert ["job_events"] * all_checks.MAX_FINDINGS == found(world)
 
@@ -361,65 +356,36 @@ def found(world: World) -> list[str]:
     return [finding.check for finding in findings]
 
 
-@contextmanager
-def forcing(url: str) -> Iterator[Callable[[Iterable[str]], None]]:
-    """Runs statements that the database's own constraints would refuse, some at a time."""
-    if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-            connection.execute("pragma ignore_check_constraints = on")
-            yield lambda statements: _commit(connection, statements)
-        return
-    with psycopg.connect(url, autocommit=True) as session:
-        session.execute("set session_replication_role = replica")
-        checks = session.execute(
-            "select conrelid::regclass::text, conname from pg_constraint"
-            " where conrelid::regclass::text = any(%s) and contype = 'c'",
-            [["entry", "job", "voice", "account", "model_call"]],
-        ).fetchall()
-        for table, check in checks:
-            session.execute(f"alter table {table} drop constraint {check}".encode())
-
-        def run(statements: Iterable[str]) -> None:
-            session.execute(";".join(statements).encode())
-
-        yield run
+class Spoilt(Exception):
+    """Ends a transaction of which nothing is left."""
 
 
-def _commit(connection: sqlite3.Connection, statements: Iterable[str]) -> None:
-    for statement in statements:
-        connection.execute(statement)
-    connection.commit()
+def found_after(world: World, sql: str) -> set[str]:
+    """What the audit finds once these statements ran that the database's own constraints would refuse."""
+    checks: set[str] = set()
+
+    def spoil(tx: Transaction) -> None:
+        for statement in (*UNGUARDED[world.database.dialect], *sql.split(";")):
+            tx.do(statement)
+        checks.update(finding.check for finding in all_checks.audit(tx, now_ms=world.now_ms))
+        raise Spoilt
+
+    with pytest.raises(Spoilt):
+        world.write(spoil)
+    return checks
 
 
-def force(url: str, statements: Iterable[str]) -> None:
-    """The same, once."""
-    with forcing(url) as run:
-        run(statements)
+UNGUARDED = {
+    "sqlite": ["pragma defer_foreign_keys = on", "pragma ignore_check_constraints = on"],
+    "postgresql": ["set local session_replication_role = replica"],
+}
 
 
-REPAIRED = (
-    *("account", "entry", "idempotency", "blob", "artifact", "job", "attempt", "slot", "event", "segment"),
-    *("part", "live_text", "kept_result", "voice", "voice_preference", "job_recording", "upload_key"),
-    *("model_call", "chat_usage"),
-)
-
-
-def save(world: World) -> dict[str, list[dict[str, object]]]:
-    """The rows of every table that a corruption touches."""
-    return {table: world.all(f"select * from {table}") for table in REPAIRED}
-
-
-def restore(kept: dict[str, list[dict[str, object]]], sql: str) -> Iterator[str]:
-    """The statements that put back the saved rows of the tables that these ones name."""
-    for table in REPAIRED:
-        if re.search(rf"\b{table}\b", sql):
-            yield f"delete from {table}"
-            for row in kept[table]:
-                values = ", ".join(map(written, row.values()))
-                yield f"insert into {table} ({', '.join(row)}) values ({values})"
-
-
-def written(value: object) -> str:
-    if value is None:
-        return "null"
-    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+def drop_checks(world: World) -> None:
+    """PostgreSQL can't be told to ignore them."""
+    rows = world.all(
+        """select conrelid::regclass::text as of_table, conname from pg_constraint where contype = 'c'
+           and conrelid::regclass::text in ('entry', 'job', 'voice', 'account', 'model_call')"""
+    )
+    for row in rows:
+        world.run(f"alter table {row['of_table']} drop constraint {row['conname']}")

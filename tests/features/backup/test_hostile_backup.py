@@ -123,27 +123,21 @@ def test_a_forged_backup_is_refused(kept: Path, name: str) -> None:
 
 
 def test_a_forged_backup_costs_one_line(make_place: MakeService, kept: Path) -> None:
-    """The command says what is wrong, without a traceback, and leaves nothing in the data folder."""
+    """The command says what is wrong, without a traceback, and leaves nothing in the data folder. Two
+    accounts of one id pass every look at a row: the database refuses them.
+    """
+    lines = (kept / "rows" / "account.jsonl").read_bytes().splitlines(keepends=True)
+    _write_rows(kept, "account", b"".join([*lines, lines[-1]]))
+    contradiction = make_place("sqlite").command("admin", "restore", str(kept), check=False)
     FORGED["a column that is SQL"](kept)
     other = make_place("sqlite")
     done = other.command("admin", "restore", str(kept), check=False)
 
-    assert (1, "") == (done.returncode, done.stdout)
+    assert [1, 1] == [done.returncode, contradiction.returncode]
     assert "account has no column" in done.stderr.splitlines()[-1]
-    assert "Traceback" not in done.stderr
+    assert "its rows do not fit together" in contradiction.stderr
+    assert "Traceback" not in done.stderr + contradiction.stderr
     assert not other.folder.exists()
-
-
-def test_rows_that_contradict_each_other_are_refused(make_place: MakeService, kept: Path) -> None:
-    """Two accounts of one id pass every look at a row; the database refuses them, and that is a sentence."""
-    file = kept / "rows" / "account.jsonl"
-    lines = file.read_bytes().splitlines(keepends=True)
-    _write_rows(kept, "account", b"".join([*lines, lines[-1]]))
-    done = make_place("sqlite").command("admin", "restore", str(kept), check=False)
-
-    assert 1 == done.returncode
-    assert "its rows do not fit together" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_bytes_that_nobody_meant_are_refused_or_restored(kept: Path) -> None:

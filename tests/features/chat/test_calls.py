@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from servers.lost_answer import LostAnswer
-from servers.rig import Interrupted
+from servers.rig import Interrupted, Rig
 from servers.world import World
 from tenuto.account.caller import Caller
 from tenuto.config import ModelSettings, Price, Settings, UpstreamSettings
@@ -25,11 +25,14 @@ from tenuto.errors import (
 from tenuto.features.chat import model_calls
 from tenuto.features.chat import priced_calls as billing
 from tenuto.features.chat.answers import Usage
+from tenuto.features.chat.duties import ABANDONED_CALL_S, CALLS_S
 from tenuto.features.chat.meter import Meter
 from tenuto.features.chat.model_calls import Calls, ModelCall
 from tenuto.features.chat.rows import CallRow
+from tenuto.features.chat.settings import ChatSettings
 from tenuto.features.history import usage_rows as usage
-from tenuto.features.history.rows import Used
+from tenuto.features.history.rows import ChatUsageRow, Used
+from tenuto.ids import Ids
 from tenuto.kind.model import Model, models
 from tenuto.money.rules import token_charge_micros
 
@@ -49,7 +52,6 @@ def calls_of(world: World, database: Any) -> Calls:
 
 
 def begun(world: World, caller: Caller) -> str:
-    """An open call of the caller's, as a process left it that died."""
     call_id = world.ids.new("call")
     row = CallRow(call_id, caller.account_id, caller.key_id, MODEL, "open", 2_000_000, 8_000_000, HOLD_MICROS)
     world.write(lambda tx: billing.begin(tx, world.ids, row, now_ms=world.now_ms))
@@ -227,28 +229,6 @@ def test_an_answer_does_not_wait_for_a_database_that_is_away(
     assert (1, 50, 50, 500) == (row.calls, row.prompt_tokens, row.completion_tokens, row.charged_micros)
 
 
-@pytest.mark.parametrize(
-    ("table", "fault"),
-    [
-        ({"upstream": "http://there/v1", "longest_answer": 5}, "longest_answer: means nothing"),
-        (
-            {"upstream": "http://there/v1", "serves": "embeddings", "input_price": "1", "output_price": "1"},
-            "output_price: means nothing for a model that gives vectors",
-        ),
-        ({"upstream": "http://there/v1", "input_price": 2}, "input_price"),
-        ({"upstream": "http://there/v1", "price": "2"}, "price: means nothing"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_named(table: dict[str, Any], fault: str) -> None:
-    """A price that would charge nobody is a mistake that is reported at the start."""
-    from tenuto.config.model_settings import read_models
-
-    faults: list[str] = []
-    read_models({MODEL: table}, faults)
-
-    assert any(fault in one for one in faults), faults
-
-
 def test_a_service_without_prices_has_none_of_tokens() -> None:
     """`prices = "free"` beside a price is refused, not overruled."""
     there = UpstreamSettings("http://there/v1", input_price_micros=1)
@@ -256,3 +236,70 @@ def test_a_service_without_prices_has_none_of_tokens() -> None:
 
     with pytest.raises((OperatorError, SettingsInvalid), match="free"):
         models(settings)
+
+
+def test_the_call_of_a_dead_process_is_released(world: World, rig: Rig) -> None:
+    """After the longest that a call lasts, seen by itself, and not earlier; its late end changes nothing."""
+    caller = world.caller(credit_micros=10_000)
+    call_id = begun(world, caller)
+    upkeep = rig.upkeep()
+    longest = Settings(rig.folder).of(ChatSettings).chat_timeout_s + ABANDONED_CALL_S
+    moments = [1000.0 + 5 * number for number in range(int(longest) // 5)]
+    for now in (*moments, 1000.0 + longest - 0.1):
+        upkeep.do_due(now)
+    assert (9_000, 1000) == world.balance(caller.account_id)
+    for after_s in (longest, longest + CALLS_S):
+        upkeep.do_due(1000.0 + after_s)
+    used = Used(1, 1, 1)
+    late = world.write(lambda tx: billing.settle(tx, world.ids, call_id, used, now_ms=world.now_ms))
+
+    assert (10_000, 0) == world.balance(caller.account_id)
+    assert None is late
+    assert ["hold", "void"] == types(world, call_id)
+
+
+MIDNIGHT_MS = 1_795_219_199_999
+"""The last millisecond of a day."""
+
+
+def recorded(world: World, account_id: str) -> list[ChatUsageRow]:
+    return world.read(lambda tx: usage.chat_usage(tx, account_id))
+
+
+def test_calls_of_a_key_are_summed_by_model_and_day(world: World) -> None:
+    account_id = world.caller().account_id
+    moments = [MIDNIGHT_MS, MIDNIGHT_MS, MIDNIGHT_MS + 1, MIDNIGHT_MS]
+
+    async def scenario() -> None:
+        meter = Meter(world.database, Ids(lambda: MIDNIGHT_MS), lambda: moments.pop(0))
+        meter.note(account_id, "key_1", "a/b", Usage(3, 4))
+        meter.note(account_id, "key_1", "a/b", Usage(1, 1))
+        meter.note(account_id, "key_1", "a/b", Usage(5, 0))
+        meter.note(account_id, "key_2", "a/b", Usage(7, 8, is_estimated=True))
+        await meter.close()
+
+    asyncio.run(scenario())
+
+    assert [
+        ChatUsageRow("a/b", "key_1", "2026-11-21", 1, 5, 0, 0, 0),
+        ChatUsageRow("a/b", "key_1", "2026-11-20", 2, 4, 5, 0, 0),
+        ChatUsageRow("a/b", "key_2", "2026-11-20", 1, 7, 8, 1, 0),
+    ] == recorded(world, account_id)
+
+
+def test_a_write_of_unknown_outcome_counts_once(world: World) -> None:
+    """The row has its id before it is written, so writing it again changes nothing."""
+    account_id = world.caller().account_id
+    interrupted = LostAnswer(world.database)
+
+    async def scenario() -> None:
+        meter = Meter(interrupted, Ids(lambda: MIDNIGHT_MS), lambda: MIDNIGHT_MS)
+        meter.note(account_id, "key_1", "a/b", Usage(3, 4))
+        while interrupted.writes < 2:
+            await asyncio.sleep(0.01)
+        await meter.close()
+
+    asyncio.run(scenario())
+
+    [row] = recorded(world, account_id)
+    assert (1, 3, 4) == (row.calls, row.prompt_tokens, row.completion_tokens)

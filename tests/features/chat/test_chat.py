@@ -40,7 +40,6 @@ def body(**fields: Any) -> dict[str, Any]:
 
 
 def faults(value: Any) -> list[tuple[str, str]]:
-    """What is wrong with a body: field and code, sorted."""
     request, found = chat.check(value)
     assert request is None
     assert all(fault.message for fault in found)
@@ -60,7 +59,7 @@ def test_model_and_messages_are_enough() -> None:
 
 def test_every_honoured_field_is_kept() -> None:
     """Each field of OpenAI's that changes an answer comes through as it was sent (R193, R194)."""
-    sent = {
+    sent: dict[str, Any] = {
         "temperature": 0,
         "top_p": 0.5,
         "max_tokens": 7,
@@ -74,26 +73,19 @@ def test_every_honoured_field_is_kept() -> None:
         **BEYOND_TEXT,
     }
 
+    plain = {name: value for name, value in sent.items() if name not in ("stop", "stream_options", "tools")}
     expected = ChatRequest(
         model="a/b",
         messages=(Message("user", "Hello."),),
-        temperature=0.0,
-        top_p=0.5,
-        max_tokens=7,
         stop=("a", "b"),
-        seed=-(2**63),
-        presence_penalty=-2.0,
-        frequency_penalty=2.0,
-        stream=True,
         include_usage=True,
-        response_format={"type": "text"},
-        **(BEYOND_TEXT | {"tools": tuple(TOOLS)}),
+        tools=tuple(TOOLS),
+        **plain,
     )
     assert expected == read(body(**sent))
 
 
 def test_fields_without_effect_are_taken() -> None:
-    """What changes nothing, and values that ask for what happens anyway; other values are refused."""
     hints = ("prompt_cache_key", "prompt_cache_retention", "safety_identifier")
     usual = {"service_tier": "default", "verbosity": "medium", "modalities": ["text"]}
     other = {"service_tier": "flex", "verbosity": "low", "modalities": ["text", "audio"]}
@@ -141,16 +133,7 @@ def test_null_counts_as_left_out_in_every_object_of_a_chat() -> None:
     assert read(sent) == read(given)
 
 
-def test_a_content_is_a_text_or_text_parts() -> None:
-    """Parts stay apart as they were sent; as one text each stands on a line of its own."""
-    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": ""}]
-    message = read(body(messages=[{"role": "user", "content": parts}])).messages[0]
-
-    assert (("one", ""), "one\n") == (message.content, message.text)
-
-
 def test_pictures_calls_and_their_results_are_kept() -> None:
-    """Parts stay in their order; a content that is null beside calls stays null."""
     result = {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}
     asked = {"role": "user", "name": "Ann", "content": [{"type": "text", "text": "what?"}, IMAGE]}
     calling = {"role": "assistant", "content": None, "tool_calls": [CALL], "refusal": None}
@@ -165,7 +148,6 @@ def test_pictures_calls_and_their_results_are_kept() -> None:
 
 
 def test_what_a_model_does_not_take_is_named() -> None:
-    """A model of text alone: each field beyond is refused; values that ask for nothing are taken."""
     content = [{"type": "text", "text": "x"}, IMAGE]
     messages = [
         {"role": "user", "name": "Ann", "content": content},
@@ -197,19 +179,12 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
     ("sent", "expected"),
     [
         ({"temperature": 2.1}, [("temperature", "out_of_range")]),
-        ({"model": None}, [("model", "required")]),
-        ({"top_k": None}, [("top_k", "unknown_name")]),
-        ({"top_p": -0.1}, [("top_p", "out_of_range")]),
         ({"seed": 1.5}, [("seed", "wrong_type")]),
         ({"seed": 2**63}, [("seed", "out_of_range")]),
-        ({"presence_penalty": 3}, [("presence_penalty", "out_of_range")]),
-        ({"frequency_penalty": "1"}, [("frequency_penalty", "wrong_type")]),
         ({"stop": []}, [("stop", "wrong_length")]),
         ({"stop": ["a", ""]}, [("stop[1]", "empty")]),
-        ({"stop": ["a"] * 5}, [("stop", "wrong_length")]),
         ({"stop": 7}, [("stop", "wrong_type")]),
         ({"n": 9}, [("n", "out_of_range")]),
-        ({"n": True}, [("n", "wrong_type")]),
         ({"response_format": {"type": "xml"}}, [("response_format.type", "not_allowed")]),
         (
             {"response_format": {"type": "json_schema", "json_schema": {"schema": []}}},
@@ -222,7 +197,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
             {"response_format": {"type": "text", "json_schema": {}}},
             [("response_format.json_schema", "unknown_name")],
         ),
-        ({"response_format": {}}, [("response_format.type", "required")]),
         ({"stream": "true"}, [("stream", "wrong_type")]),
         ({"stream_options": {}}, [("stream_options", "requires")]),
         (
@@ -230,7 +204,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
             [("stream_options.include_obfuscation", "not_allowed")],
         ),
         ({"store": True}, [("store", "not_allowed")]),
-        ({"user": 7}, [("user", "wrong_type")]),
         ({"max_tokens": 1, "max_completion_tokens": 1}, [("max_tokens", "conflict")]),
         ({"tools": []}, [("tools", "wrong_length")]),
         (
@@ -238,7 +211,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
             [("tools[0].function.name", "required"), ("tools[0].type", "not_allowed")],
         ),
         ({"tool_choice": "any"}, [("tool_choice", "not_allowed")]),
-        ({"tool_choice": {"type": "function"}}, [("tool_choice.function", "required")]),
         ({"top_logprobs": 2}, [("top_logprobs", "requires")]),
         (
             {"logit_bias": {"x": 101, "y": "1"}},
@@ -248,7 +220,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
         ({"top_k": 40}, [("top_k", "unknown_name")]),
         ({"messages": []}, [("messages", "wrong_length")]),
         ({"messages": "Hello."}, [("messages", "wrong_type")]),
-        ({"messages": ["Hello."]}, [("messages[0]", "wrong_type")]),
         ({"messages": [{"role": "tool", "content": "x"}]}, [("messages[0].tool_call_id", "required")]),
         ({"messages": [{"role": "function", "content": "x"}]}, [("messages[0].role", "not_allowed")]),
         (
@@ -259,7 +230,6 @@ def test_a_limit_of_tokens_is_a_whole_number(name: str) -> None:
             {"messages": [{"role": "assistant", "content": None, "tool_calls": []}]},
             [("messages[0].content", "wrong_type"), ("messages[0].tool_calls", "wrong_length")],
         ),
-        ({"messages": [{"role": "user"}]}, [("messages[0].content", "required")]),
         ({"messages": [{"role": "user", "content": None}]}, [("messages[0].content", "wrong_type")]),
         (
             {"messages": [{"role": "assistant", "content": "", "audio": {"id": "x"}}]},
@@ -303,22 +273,17 @@ def pictured(url: str) -> dict[str, Any]:
         "https://host/a.png",
         "HTTPS://10.0.0.1:8000/v1?a=b",
         "http://169.254.169.254/latest/meta-data/",
-        "HTTP://10.0.0.1/",
-        "//host/a.png",
         "https:///a.png",
         "https://host",
         "https://me@host/a.png",
         "https://host\\@other/a.png",
         " https://host/a.png",
-        "https://host/a.png\u0000",
         "https://host/\ndata:image/png;base64,AAAA",
         "file:///etc/passwd",
         "data:image/svg+xml;base64,AAAA",
-        "data:text/html;base64,AAAA",
         "data:image/png,AAAA",
         "data:image/png;base64,",
         "data:image/png;base64,AAAA http://host/",
-        "data:image/png;base64,http://host/",
     ],
 )
 def test_a_picture_is_no_address(url: str) -> None:
@@ -330,7 +295,6 @@ def test_a_picture_is_no_address(url: str) -> None:
 
 
 def test_addresses_of_pictures_are_the_operators_choice() -> None:
-    """`https:` alone, and of a host; its picture beside it is none the worse."""
     there = UpstreamSettings("https://there/v1", image_addresses=True)
     settings = Settings(Path(), models={"a/b": ModelSettings(upstream=there)})
     takes = taken_by(models(settings)["a/b"])
@@ -397,7 +361,6 @@ def test_a_part_of_a_schema_has_no_address(name: str) -> None:
 
 
 def test_all_faults_are_named_at_once() -> None:
-    """One answer tells everything; a body that is no object is a fault itself."""
     assert [
         ("messages", "required"),
         ("model", "required"),
@@ -413,7 +376,6 @@ def test_a_hostile_body_makes_no_long_answer() -> None:
 
 
 def test_the_fields_are_documented() -> None:
-    """docs/chat.md has a row for each field that is taken."""
     page = (Path(__file__).parents[3] / "docs" / "chat.md").read_text("utf-8")
     cells = re.findall(r"^\| (`.*?) \|", page.partition("## Fields")[2].partition("\n## ")[0], re.MULTILINE)
     named = {name for cell in cells for name in re.findall(r"`(\w+)", cell)}

@@ -41,8 +41,6 @@ def test_who_waited_longest_is_next_and_no_place_is_lost() -> None:
 
 @pytest.mark.parametrize("is_given", [False, True])
 def test_leaving_while_waiting_leaves_no_gap(is_given: bool) -> None:
-    """Who leaves the queue, also in the moment in which the place comes, takes no place along."""
-
     async def scenario() -> bool:
         places = ChatSlots(1, 0)
 

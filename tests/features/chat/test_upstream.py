@@ -1,22 +1,23 @@
 """An upstream's settings and key, and the one case in which a request is sent again."""
 
 import asyncio
-import socket
 import threading
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from servers.upstream import UpstreamServer
 from tenuto import config
 from tenuto.config import UpstreamSettings
 from tenuto.errors import ModelUnavailable, OperatorError, SettingsInvalid
-from tenuto.features.chat import upstream
+from tenuto.features.chat.answers import Embeddings
 from tenuto.features.chat.chat_body import ChatRequest
+from tenuto.features.chat.embeddings import MANY_INPUTS, UpstreamEmbeddings
+from tenuto.features.chat.embeddings_body import EmbeddingRequest
 from tenuto.features.chat.messages import Message
-from tenuto.features.chat.upstream import UNREACHABLE, UNREACHABLE_AFTER, UpstreamChat
+from tenuto.features.chat.upstream import UpstreamChat
 from tenuto.kind.model import models
 from tenuto.kind.upstream_keys import read_key
 
@@ -43,18 +44,19 @@ def test_settings_name_a_model_of_another_server(tmp_path: Path) -> None:
 
 
 def test_wrong_settings_are_named_all_at_once(tmp_path: Path) -> None:
-    """Addresses with a user or a query, two keys, no connection, a price, what only an engine has."""
     with pytest.raises(SettingsInvalid) as caught:
         load(
             tmp_path,
             '[models."a/b"]\nupstream = "https://me:secret@host/v1"\nupstream_key_variable = "K"\n'
             'upstream_key_file = "/k"\nconnections = 0\nprice = "1"\nwarm = true\ntakes = ["tool"]\n'
-            '[models."c/d"]\nupstream_model = "x"\n',
+            '[models."c/d"]\nupstream_model = "x"\n[models."e/f"]\nupstream = "http://h/v1"\n'
+            'serves = "embeddings"\nlongest_answer = 5\ninput_price = "1"\noutput_price = "1"\n',
         )
 
     names = ("upstream", "upstream_key_file", "connections", "price", "warm", "takes")
     assert all(f'models."a/b".{name}: ' in caught.value.message for name in names)
     assert 'models."c/d".upstream: ' in caught.value.message
+    assert 'models."e/f".output_price: means nothing' in caught.value.message
     assert "secret" not in caught.value.message
 
 
@@ -120,25 +122,22 @@ def test_a_request_is_sent_again_only_when_no_connection_was_made() -> None:
         back[0].close()
 
 
-def test_a_server_that_drops_packets_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that times out counts like a refused one: 503, and soon the model is not callable."""
-    monkeypatch.setattr(upstream, "CONNECT_S", 0.2)
-    with ExitStack() as stack:
-        silent = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
-        for _ in range(3):  # Once its backlog is full, the kernel drops further attempts.
-            waiting = stack.enter_context(socket.socket())
-            waiting.setblocking(False)
-            waiting.connect_ex(silent.getsockname())
+@pytest.mark.parametrize(("count", "form"), [(MANY_INPUTS, "float"), (MANY_INPUTS + 1, "base64")])
+def test_numbers_of_many_inputs_are_asked_for_in_the_short_form(count: int, form: str) -> None:
+    """2,048 vectors of 3,072 numbers would be too long for us, and the upstream's work for nothing (P3)."""
+    server = UpstreamServer()
 
-        async def scenario() -> str | None:
-            address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-            chat = UpstreamChat("a/b", UpstreamSettings(address), None, timeout_s=10)
-            try:
-                for _ in range(UNREACHABLE_AFTER):
-                    with pytest.raises(ModelUnavailable):
-                        await chat.complete(REQUEST, lambda _: None)
-                return chat.reason()
-            finally:
-                await chat.close()
+    async def embedded() -> Embeddings:
+        engine = UpstreamEmbeddings("a/b", UpstreamSettings(server.url), None, timeout_s=60)
+        try:
+            return await engine.embed(EmbeddingRequest(model="a/b", input=["x"] * count))
+        finally:
+            await engine.close()
 
-        assert UNREACHABLE == asyncio.run(scenario())
+    made = asyncio.run(embedded())
+    server.close()
+
+    assert form == server.seen.bodies[0]["encoding_format"]
+    assert [[number, 0.5, -2.0] for number in range(count)] == [
+        msgspec.json.decode(one) for one in made.vectors
+    ]

@@ -1,7 +1,6 @@
 """Sound files of callers as FLAC: what is read keeps its length, what is not says why, nothing costs much."""
 
 import io
-import random
 import struct
 import tempfile
 from pathlib import Path
@@ -49,7 +48,6 @@ def wav(
     ("rate", "channels"), [(8_000, 1), (16_000, 2), (22_050, 8), (48_000, 1), (192_000, 8)]
 )
 def test_every_rate_and_number_of_channels_keeps_its_length_and_loudness(rate: int, channels: int) -> None:
-    """Mixed to mono, at 16 kHz."""
     samples, frames = converted(tone(1, channels, rate=rate))
 
     assert 16_000 == pytest.approx(frames, abs=2)
@@ -57,16 +55,7 @@ def test_every_rate_and_number_of_channels_keeps_its_length_and_loudness(rate: i
     assert 0.4 / np.sqrt(2) == pytest.approx(np.sqrt(np.mean((samples / 32768) ** 2)), rel=0.02)
 
 
-@pytest.mark.parametrize("promised", [1 << 31, 2**32 - 1])
-def test_a_wav_that_lies_about_its_length_is_what_it_holds(promised: int) -> None:
-    """Programs that stream a WAV write a placeholder; no promise is believed, nor memory taken for it."""
-    _, frames = converted(wav(bytes(RATE * 2), promised=promised))
-
-    assert 16_000 == pytest.approx(frames, abs=2)
-
-
 def test_a_streamed_wav_without_a_length_is_read_to_its_end() -> None:
-    """Recorders that cannot go back leave 0 in the header, of the file or of the samples or of both."""
     content = wav(bytes(RATE * 2), promised=0)
     extensible = tone(1, 8, subtype="PCM_24", form="WAVEX")
     at = extensible.index(b"data") + 4
@@ -79,37 +68,13 @@ def test_a_streamed_wav_without_a_length_is_read_to_its_end() -> None:
         assert 16_000 == pytest.approx(converted(each)[1], abs=2)
 
 
-@pytest.mark.parametrize("rest", [b"", b"LIST\x04\0\0\0abcd"])
-def test_a_wav_that_holds_no_samples_is_refused(rest: bytes) -> None:
-    """What stands behind its samples is not taken for them."""
-    with pytest.raises(NotReadable, match="no sound"):
-        converted(wav(b"") + rest)
-
-
 def test_floats_beyond_full_scale_and_numbers_that_are_none_are_clipped() -> None:
-    """A file of floats may hold anything."""
     wild = np.array([2.0, -2.0, np.inf, -np.inf, np.nan, 0.5] * 100, np.float32)
     file = io.BytesIO()
     soundfile.write(file, wild, 16_000, format="WAV", subtype="FLOAT")
     samples, _ = converted(file.getvalue())
 
     assert [32767, -32768, 32767, -32768, 0, 16384] == samples[:6].tolist()
-
-
-@pytest.mark.parametrize("form", ["WAV", "MP3", "FLAC", "OGG", "AIFF", "AU", "CAF"])
-def test_damaged_files_are_refused_or_read_as_far_as_they_go(form: str) -> None:
-    """Random bytes in them, and ends that are missing: an answer, never a crash of ours."""
-    whole = tone(2, form=form)
-    numbers = random.Random(form)
-    for _ in range(4):
-        damaged = bytearray(whole[: numbers.randrange(len(whole) // 2, len(whole))])
-        for _ in range(20):
-            damaged[numbers.randrange(16, len(damaged))] = numbers.randrange(256)
-        try:
-            samples, _ = converted(bytes(damaged))
-        except (NotReadable, DecoderEnded):
-            continue
-        assert len(samples) <= 16_000 * 60
 
 
 @pytest.mark.parametrize(
@@ -127,7 +92,6 @@ def test_damaged_files_are_refused_or_read_as_far_as_they_go(form: str) -> None:
     ],
 )
 def test_what_is_not_read_says_why(content: bytes, why: str) -> None:
-    """In words for whoever sent it."""
     with pytest.raises(NotReadable, match=why):
         converted(content)
 

@@ -99,26 +99,6 @@ def agree(ours: NDArray[np.int16], theirs: NDArray[np.int16]) -> bool:
     return bool((alike / powers).max() > 0.9)
 
 
-@pytest.mark.parametrize(("quality", "is_silent_first"), [("0", True), ("9", False)])
-def test_an_mp3_without_a_length_has_all_of_its_samples(quality: str, is_silent_first: bool) -> None:
-    """Encoders that write to a pipe leave it out, and the first frame's bit rate tells nothing."""
-    sound = spoken(6, 44_100, 1, is_silent_first=is_silent_first)
-    bare = encoded(sound, (*MP3, "-q:a", quality, *WITHOUT_LENGTH, "-f", "mp3"))
-    piped = encoded(sound, (*MP3, "-q:a", quality, "-f", "mp3"), is_streamed=True)
-    for content in (bare, piped):
-        assert agree(converted(content)[0], by_ffmpeg(content))
-
-
-def test_an_estimate_that_is_too_long_is_harmless() -> None:
-    """Small frames of silence at the start of a long MP3: its length is then guessed too long."""
-    file = io.BytesIO()
-    noise = np.random.default_rng(1).standard_normal(100 * 44_100) * 0.2
-    soundfile.write(file, np.concatenate((np.zeros(3 * 44_100), noise)), 44_100, format="WAV")
-    content = encoded(file.getvalue(), (*MP3, "-q:a", "0", *WITHOUT_LENGTH, "-f", "mp3"))
-
-    assert 103 == pytest.approx(converted(content)[1] / RATE, abs=0.1)
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -140,7 +120,6 @@ def test_joined_files_are_read_one_after_the_other(first: str, second: str) -> N
 
 @pytest.mark.parametrize("name", WAYS)
 def test_a_file_that_is_cut_off_is_refused(name: str) -> None:
-    """It says how much could be read, and how to go on."""
     sound = spoken(4, 48_000, 1)
     whole = encoded(sound, tuple(WAYS[name]))
     for share in (0.6, 0.99):
@@ -153,7 +132,6 @@ def test_a_file_that_is_cut_off_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", STREAMED)
 def test_a_stream_is_read_to_its_end(name: str) -> None:
-    """What was written to a pipe has no length, and an Ogg of many recorders no mark of its end."""
     content = encoded(spoken(3, 48_000, 2), tuple(WAYS[name]), is_streamed=True)
     contents = [content]
     if name in ("Vorbis", "Opus"):
@@ -163,7 +141,6 @@ def test_a_stream_is_read_to_its_end(name: str) -> None:
 
 
 def test_tags_and_padding_are_no_sound_and_other_bytes_are_told_of() -> None:
-    """At both ends and between joined files; of other bytes it is told where they are."""
     sound = encoded(spoken(2, 44_100, 1), tuple(WAYS["MP3, variable rate"]))
     id3 = b"ID3\x04\0\0\0\0\2\0" + bytes(256)
     ape = b"APETAGEX" + (2000).to_bytes(4, "little") + (32).to_bytes(4, "little") + bytes(16)
@@ -261,7 +238,6 @@ def _turned_back(content: bytes) -> bytes:
 
 
 def test_what_would_hide_sound_is_told_of() -> None:
-    """Tags without an end between joined files, and pages that count fewer samples than those before."""
     bare = encoded(
         spoken(2, 44_100, 1), (*MP3, "-q:a", "4", *WITHOUT_LENGTH, "-id3v2_version", "0", "-f", "mp3")
     )
@@ -329,28 +305,6 @@ def _unread(content: bytes) -> str | None:
     with tempfile.TemporaryFile(buffering=0) as file:
         file.write(content)
         return missing_of(Source(file)) or sounds_of(Source(file)).missing
-
-
-def test_a_hole_in_a_wma_is_told() -> None:
-    """ffmpeg looks for the next packet behind it, without a word (P6)."""
-    content = encoded(spoken(6, 48_000, 1), ("-c:a", "wmav2", "-f", "asf"))
-    for filler in (b"\0", b"\xff"):
-        hole = content[:53_248] + filler * 12_288 + content[65_536:]
-        assert "the packet at byte" in str(_lacking(hole))
-    assert _lacking(content) is None
-
-
-def test_samples_that_stand_twice_in_one_file_are_told() -> None:
-    """A decoder reads the first `data` of a WAV and nothing of the second (P6)."""
-    sound = spoken(1, 16_000, 1)
-    twice = b"RIFF" + (2 * len(sound) - 20).to_bytes(4, "little") + b"WAVE" + 2 * sound[12:]
-    missing = []
-    for content in (sound, twice):
-        with tempfile.TemporaryFile(buffering=0) as file:
-            file.write(content)
-            missing.append(sounds_of(Source(file)).missing)
-
-    assert [None, "samples stand in it twice, and only the first can be read"] == missing
 
 
 def test_channels_that_cancel_each_other_out_are_heard() -> None:

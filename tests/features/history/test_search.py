@@ -149,14 +149,6 @@ def test_one_look_is_bounded_and_can_be_continued(world: World, ended: int) -> N
     assert [f"part {number}" for number in reversed(range(9))] == found(world, caller, "part", limit=2)
 
 
-def test_the_text_of_a_job_that_waits_is_in_no_index(world: World) -> None:
-    """Who submits does not wait for an index entry as long as the text: it is written when the job ends."""
-    texts = [name for name, covered in _indexes(world).items() if "search_text" in covered]
-
-    assert ["job_found_ended"] == texts
-    assert "finished_at is not null" in _indexes(world)["job_found_ended"].lower()
-
-
 def test_a_search_of_ended_jobs_reads_the_index_alone(world: World) -> None:
     """Rows of jobs are long, for they hold what was asked."""
     if world.database.dialect != "sqlite":
@@ -167,16 +159,6 @@ def test_a_search_of_ended_jobs_reads_the_index_alone(world: World) -> None:
 
     assert 1 == sum("USING COVERING INDEX job_found_ended" in line for line in plan)
     assert [] == [line for line in plan if line.startswith("SCAN j") or "B-TREE" in line]
-
-
-def _indexes(world: World) -> dict[str, str]:
-    """Every index of jobs, as it was made."""
-    sqlite = (
-        "select name, coalesce(sql, '') as sql from sqlite_master where type = 'index' and tbl_name = 'job'"
-    )
-    postgres = "select indexname as name, indexdef as sql from pg_indexes where tablename = 'job'"
-    rows = world.all(sqlite if world.database.dialect == "sqlite" else postgres)
-    return {row["name"]: row["sql"] for row in rows}
 
 
 def test_erasing_a_job_erases_its_title(world: World) -> None:

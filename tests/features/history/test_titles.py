@@ -53,6 +53,7 @@ def test_what_a_reader_means_is_in_the_text_that_is_searched(text: str, wanted: 
 
     assert pattern is not None
     assert pattern[1:-1].replace("\\%", "%").replace("\\_", "_").replace("\\\\", "\\") in searched
+    assert {None} == {pattern_of(nothing) for nothing in ("", "  \n", "\u3000", "\x00")}
 
 
 def test_the_text_that_is_searched_fits_an_index() -> None:
@@ -60,9 +61,3 @@ def test_the_text_that_is_searched_fits_an_index() -> None:
     texts = ["字" * 100_000, "ﷺ" * 4000, "\U0001f468" * 4000, "x" * 600_000, " " * 600_000]
 
     assert [] == [text[0] for text in texts if len(title_and_search_text(text)[1].encode()) > SEARCHED_BYTES]
-
-
-@pytest.mark.parametrize("wanted", ["", "  \n", "\u3000", "\x00"])
-def test_nothing_is_not_looked_for(wanted: str) -> None:
-    """A search needs something to look for."""
-    assert pattern_of(wanted) is None

@@ -17,7 +17,6 @@ from tenuto.api.body_bytes import ClientGone, read_body
 from tenuto.api.errors import error_answer
 from tenuto.api.limits import HttpLimits
 from tenuto.errors import InvalidApiKey, OperatorError, TenutoError
-from tenuto.features.http_guard.framing import framing_fault
 from tenuto.features.http_guard.server import Server, make_server
 from tenuto.ids import Ids
 
@@ -312,31 +311,6 @@ def test_a_refusal_is_an_error_of_the_contracts_shape(service: Service) -> None:
     assert b"server:" not in head
 
 
-@pytest.mark.parametrize("host", [b"a", b"a:80", b"127.0.0.1:8000", b"[::1]:80"])
-def test_a_host_with_or_without_a_port_is_taken(host: bytes) -> None:
-    """Names, addresses of both families."""
-
-    assert framing_fault("1.1", [(b"host", host)]) is None
-
-
-def test_a_request_may_come_byte_by_byte(service: Service) -> None:
-    """Where the network cuts a request changes nothing."""
-    with service.connect() as client:
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for byte in POST + b"Content-Length: 2\r\nConnection: close\r\n\r\nhi":
-            client.sendall(bytes([byte]))
-        response = read_all(client)
-
-    assert response.endswith(b'["/echo", "hi"]')
-
-
-def test_an_absolute_target_is_a_path(service: Service) -> None:
-    """`GET http://host/path`, as a proxy sends it."""
-    response = service.ask(b"GET http://a/echo?b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-
-    assert response.endswith(b'["/echo", ""]')
-
-
 def test_trailers_are_not_headers(service: Service) -> None:
     """Nobody authenticates by what follows the body."""
     trailers = b"1\r\nA\r\n0\r\nAuthorization: Bearer x\r\nHost: b\r\n\r\n"
@@ -378,13 +352,6 @@ def test_a_head_too_large_is_refused(
     heads = [LAST[:-2] + fields + b"\r\n" for fields in (fits, is_refused)]
 
     assert [200, with_status] == [status(service.ask(head)) for head in heads]
-
-
-def test_a_large_body_in_the_first_packet_is_no_large_head(service: Service) -> None:
-    """Only the head counts."""
-    request = POST + b"Content-Length: 200000\r\nConnection: close\r\n\r\n" + b"x" * 200_000
-
-    assert status(service.ask(request)) == 200
 
 
 def test_a_target_too_long_is_refused(service: Service) -> None:
@@ -463,13 +430,6 @@ def test_what_follows_a_malformed_request_is_not_read_for_ever(service: Service)
 
 
 # Time.
-
-
-def test_a_head_that_stops_is_answered_408(service: Service) -> None:
-    """The client began a request and says no more."""
-    response = service.ask(GET[:-2])
-
-    assert ([408], []) == (statuses(response), service.paths)
 
 
 def test_a_head_dripping_in_is_answered_408(service: Service) -> None:
@@ -727,15 +687,6 @@ def test_every_waiting_exchange_hears_that_its_client_left(service: Service) -> 
 # Responses.
 
 
-def test_a_short_response_is_one_packet(service: Service) -> None:
-    """Head and body in one write: half the system calls, and clients are woken once."""
-    with service.connect() as client:
-        client.sendall(GET)
-        response = client.recv(65536)
-
-    assert response.endswith(b'["/echo", ""]')
-
-
 def test_the_head_of_a_stream_does_not_wait_for_its_body(service: Service) -> None:
     """A client of a stream learns the status at once."""
     with service.connect() as client:
@@ -839,40 +790,6 @@ def test_a_request_that_outlasts_the_grace_is_told_to_come_again(
         response = read_all(held)
 
     assert [503] == statuses(response)
-
-
-def test_a_start_that_fails_answers_nobody() -> None:
-    """A request that arrives during the start is not answered before the loop is closed."""
-    served: list[str] = []
-    early: list[socket.socket] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            for _ in range(2):
-                message = await receive()
-                await send({"type": message["type"] + ".complete"})
-            return
-        served.append(scope["path"])
-        await send({"type": "http.response.start", "status": 204, "headers": []})
-        await send({"type": "http.response.body"})
-
-    def fail(addresses: Any) -> None:
-        early.append(socket.create_connection(addresses[0]))
-        early[0].sendall(GET)
-        # The loop runs until this has ended.
-        asyncio.get_running_loop().run_in_executor(None, time.sleep, 0.5)
-        raise OSError("no room")
-
-    server = make_server(app, request_id=lambda: "req_1", limits=QUICK, on_ready=fail)
-    with pytest.raises(OSError, match="no room"):
-        server.run()
-    with early[0] as client:
-        try:
-            answer = client.recv(65536)
-        except ConnectionResetError:
-            answer = b""
-
-    assert ([], b"") == (served, answer)
 
 
 def test_an_address_in_use_is_an_error_of_the_caller(service: Service) -> None:

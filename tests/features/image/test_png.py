@@ -45,7 +45,6 @@ def png(*chunks: bytes) -> bytes:
     ],
 )
 def test_a_sound_file_is_measured(content: bytes, expected: Png) -> None:
-    """Any filter, any colours of 8 bits, data in pieces, notes beside them."""
     assert expected == read_png(content)
 
 
@@ -88,7 +87,6 @@ BROKEN = {
 
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN.keys())
 def test_everything_else_is_refused(content: bytes) -> None:
-    """With a sentence that says why, and never with another exception."""
     with pytest.raises(PngInvalid) as caught:
         read_png(content)
 
@@ -96,7 +94,6 @@ def test_everything_else_is_refused(content: bytes) -> None:
 
 
 def test_every_cut_and_every_flipped_bit_is_found() -> None:
-    """No prefix of a file is one, and no single bit can change unnoticed."""
     whole = png(header(), chunk(b"IDAT", DATA), END)
     damaged = [whole[:size] for size in range(len(whole))]
     damaged += [

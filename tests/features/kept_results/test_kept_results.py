@@ -11,12 +11,13 @@ from structlog.typing import EventDict
 from servers.rig import Rig, eventually, full_disk, hanging, run
 from servers.speed import HANG_S
 from servers.world import METERED, World
+from tenuto.db.database import Transaction
 from tenuto.errors import StoreUnreachableForWrites
 from tenuto.features.kept_results import keeper, results
 from tenuto.features.kept_results.results import KeptResult
 from tenuto.file.blob import BlobRecord
 from tenuto.file.directory import DirectoryBlobs
-from tenuto.job import recover
+from tenuto.job import finish, recover
 from tenuto.job.queue import Claim
 from tenuto.job.states import OUTCOME_UNKNOWN, Decision
 from tenuto.worker import storage_retries
@@ -259,3 +260,32 @@ def test_what_was_paid_for_is_in_a_file_if_the_database_hangs(
     assert saved.startswith(b"RIFF")
     assert ("succeeded", ["hold", "settle"]) == (world.state(claim.job_id), world.entries(claim.job_id))
     assert not kept.exists()
+
+
+@pytest.mark.parametrize("decision", ["complete", "requeue", "void"])
+def test_a_decision_removes_what_the_database_kept_of_a_result(world: World, decision: str) -> None:
+    """It is a caller's content, and nobody will store it any more."""
+    claim = world.running(METERED)
+    world.fence(claim.attempt_id)
+    made = KeptResult(b"sound" * 100_000, "audio/wav", {"sample_rate": 24_000}, 10)
+    world.write(lambda tx: results.keep(tx, claim.attempt_id, made, now_ms=world.now_ms))
+    found = world.read(lambda tx: results.find(tx, claim.attempt_id))
+    now_ms, by = world.now_ms, Decision("alice", "ticket 7")
+    lost = {"code": "unforeseen", "message": "x", "evidence": "x"}
+    world.write(lambda tx: finish.hand_over(tx, claim.attempt_id, **lost, now_ms=now_ms))
+
+    def decide(tx: Transaction) -> None:
+        if decision == "complete":
+            recover.complete(tx, world.ids, claim.job_id, world.result(), by=by, now_ms=now_ms)
+        elif decision == "requeue":
+            recover.requeue(tx, world.ids, claim.job_id, by=by, now_ms=now_ms)
+        else:
+            recover.void(tx, world.ids, claim.job_id, cancel=False, by=by, now_ms=now_ms)
+
+    world.write(decide)
+
+    if decision == "void":
+        why = "the service could not run the job; nothing is charged"
+        assert why == world.job(claim.job_id)["error_message"]
+    assert made == found
+    assert [] == world.read(lambda tx: tx.all("select job_id from kept_result"))

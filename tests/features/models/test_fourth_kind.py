@@ -17,7 +17,6 @@ MODEL = "toy/shout"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    """A service beside which the package is installed, for itself and for its engines."""
     folder = tmp_path_factory.mktemp("shouting")
     python = folder / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={FOLDER} exec {sys.executable} "$@"\n')
@@ -34,7 +33,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService
 
 @pytest.fixture(scope="module")
 def operator(running: RunningService) -> Iterator[Operator]:
-    """Its operator."""
     there = Operator(running)
     yield there
     there.close()
@@ -42,41 +40,32 @@ def operator(running: RunningService) -> Iterator[Operator]:
 
 @pytest.fixture
 def caller(operator: Operator) -> Caller:
-    """An account with 1 CNY."""
     return operator.caller(credit="1")
 
 
 def shout(**parameters: Any) -> dict[str, Any]:
-    """A body."""
     return {"model": MODEL, "parameters": parameters}
 
 
 def test_a_fourth_kind_runs_from_submission_to_ledger(caller: Caller) -> None:
-    """Submitted, polled, downloaded and charged over HTTP, by what its package alone says."""
     accepted = caller.post_job(shout(text="hold the note", times=2))
     done = caller.wait(accepted.json()["id"])
     [artifact] = done["artifacts"]
     content = caller.get(f"/v1/artifacts/{artifact['id']}/content")
     balance = caller.get("/v1/account/balance").json()
     lines = caller.get("/v1/account/ledger").json()["data"]
+    [model] = [each for each in caller.get("/v1/models").json()["data"] if each["id"] == MODEL]
 
     assert (202, "succeeded") == (accepted.status_code, done["state"])
     assert ("text/plain", {"times": 2}) == (artifact["media_type"], artifact["metadata"])
     assert (200, b"HOLD THE NOTE HOLD THE NOTE") == (content.status_code, content.content)
     assert "0.930000" == balance["available"]
     assert ["settle", "hold", "credit"] == [line["type"] for line in lines]
-
-
-def test_a_fourth_kind_is_in_the_catalog(caller: Caller) -> None:
-    """With its limits and its price."""
-    [model] = [each for each in caller.get("/v1/models").json()["data"] if each["id"] == MODEL]
-
     assert ("shout", True, {"text_characters": 100}) == (model["kind"], model["callable"], model["limits"])
     assert ("0.070000", "0.090000") == (model["pricing"]["price"], model["pricing"]["hold"])
 
 
 def test_a_fourth_kind_checks_its_parameters_and_its_results(caller: Caller) -> None:
-    """A faulty body is refused with all its faults; a result that is none fails the job, free of charge."""
     refused = caller.post_job(shout(text="", times=6, volume=11))
     failed = caller.wait(caller.post_job(shout(text="whisper")).json()["id"])
 
@@ -92,7 +81,6 @@ def test_a_fourth_kind_checks_its_parameters_and_its_results(caller: Caller) -> 
 def test_jobs_of_a_kind_that_was_uninstalled_stay_readable(
     running: RunningService, operator: Operator
 ) -> None:
-    """The package and its table are gone; results are not."""
     caller = operator.caller(credit="1")
     job_id = caller.wait(caller.post_job(shout(text="stay")).json()["id"])["id"]
     running.stop()

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,7 +11,6 @@ from servers.world import World
 from tenuto.account.caller import Caller
 from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call
-from tenuto.db.database import Database
 from tenuto.features.openai import request_jobs
 from tenuto.features.openai.request_jobs import Submitted, waiting
 from tenuto.features.openai.requests import OpenRequests
@@ -42,11 +40,9 @@ class Processes:
 
 
 @pytest.fixture
-def soon(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+def soon(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """A world in which a job that was left is cancelled at once."""
     monkeypatch.setattr(request_jobs, "ABANDON_S", 0.02)
-    world = World(database, tmp_path)
-    world.open(1)
     return world
 
 
@@ -93,4 +89,3 @@ def test_a_job_is_cancelled_when_its_last_client_has_left(
 ) -> None:
     """Not by the process that accepted it while a declared retry waits at another (P1)."""
     assert state == state_after(soon, order, stays=stays)
-    assert [] == soon.findings()

@@ -1,7 +1,6 @@
 """What a process knows of the requests to OpenAI's routes: which are being accepted, which were answered."""
 
 import asyncio
-from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -9,7 +8,6 @@ import pytest
 
 from servers.world import World
 from tenuto.api.call import Call
-from tenuto.db.database import Database
 from tenuto.features.openai import requests as openai
 from tenuto.features.openai.idempotency_keys import _Tries
 from tenuto.features.openai.request_jobs import not_succeeded
@@ -56,14 +54,6 @@ def test_what_was_answered_can_be_meant_by_a_retry_for_a_while(monkeypatch: pyte
         requests.was_answered("job_1"),
         requests.was_answered("job_2"),
     )
-
-
-@pytest.fixture
-def world(database: Database, tmp_path: Path) -> World:
-    """A lane with one slot."""
-    world = World(database, tmp_path)
-    world.open(1)
-    return world
 
 
 @pytest.mark.parametrize(

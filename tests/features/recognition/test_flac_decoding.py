@@ -13,13 +13,15 @@ import pytest
 import soundfile
 
 from features.decoding.readers import as_pcm, decode
-from servers.flacs import ADMITTED, NO_MD5, ONLY_DECODED, Recipe, inspected, made, noise
+from servers.corpora import Attack, attacks
+from servers.flacs import ADMITTED, ONLY_DECODED, Recipe, inspected, made, noise
 from tenuto.features.decoding.decoder_child import DecoderEnded, DecoderFailed
 from tenuto.features.recognition import flac_child
 from tenuto.features.recognition.recording import Decoding
 from tenuto.media.flac import FlacInvalid, FlacSummary
 
 RATE = 16_000
+ATTACKS = attacks("flac")
 
 
 def encoded(samples: "np.ndarray[tuple[int, ...], np.dtype[np.int16]]", rate: int) -> bytes:
@@ -47,7 +49,6 @@ def test_more_sound_than_was_admitted_is_not_decoded() -> None:
 
 
 def test_an_admitted_flac_is_decoded_to_the_same_count() -> None:
-    """Two ways to count, one number; none of the files that are admitted fails its job."""
     for what, (make, (frames, rate, channels)) in ADMITTED.items():
         content = make()
         if frames < 100_000:
@@ -66,7 +67,6 @@ def test_a_child_that_dies_is_told_apart_from_a_refusal() -> None:
 
 
 def test_no_room_for_the_samples_is_not_the_files_fault() -> None:
-    """A full disk is told apart from a file that can't be decoded."""
     with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(DecoderFailed):
         decode(made(Recipe([noise(5000)])), full.fileno())
 
@@ -82,7 +82,6 @@ def test_sixteen_kilohertz_mono_passes_as_it_is() -> None:
 
 @pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (44_100, 2), (48_000, 6), (96_000, 1)])
 def test_other_rates_and_channels_become_sixteen_kilohertz_mono(rate: int, channels: int) -> None:
-    """A tone keeps its pitch, its strength and its place."""
     seconds = np.arange(rate * 3) / rate
     tone = np.where((seconds > 1) & (seconds < 2), np.sin(seconds * 2 * np.pi * 440), 0)
     stereo = np.repeat((tone * 10_000).astype(np.int16)[:, None], channels, axis=1)
@@ -129,11 +128,6 @@ def test_how_many_parts(seconds: float, parts: int) -> None:
     assert all(end - start <= 650 for start, end in planned)
 
 
-def test_a_promised_md5_of_nothing_is_none() -> None:
-    """Sixteen zeros say that there is none."""
-    assert 5000 == as_pcm(made(Recipe([noise(5000)], md5=NO_MD5)))[0].summary.frames
-
-
 def test_nothing_of_the_services_secrets_reaches_the_child(monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads a caller's bytes, so it is given no variable that it does not need."""
     monkeypatch.setenv("TENUTO_DATABASE", "postgresql://user:secret@host/db")
@@ -144,3 +138,31 @@ def test_nothing_of_the_services_secrets_reaches_the_child(monkeypatch: pytest.M
 
     assert b"PATH=" in environment or os.environ.get("PATH") is None
     assert b"secret" not in environment
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_a_file_of_the_corpus_is_answered_as_its_line_says(attack: Attack) -> None:
+    """What says the truth of its samples is counted, everything else refused with a reason (P14), also if it
+    comes byte by byte, or in small pieces that cut heads."""
+    answers, found = set[str](), ""
+    for piece_bytes in (1 << 20, 1, 7):
+        try:
+            found, frames = "201", inspected(attack.content(), piece_bytes).frames
+            assert frames == 1000 or attack.answers == ("job",)
+        except FlacInvalid as error:
+            found = "400"
+            answers.add(str(error))
+
+    assert found in attack.answers or (found, attack.answers) == ("201", ("job",))
+    assert answers == set() if found == "201" else (len(answers) == 1 and "" not in answers)
+
+
+@pytest.mark.parametrize(
+    "attack", [one for one in ATTACKS if one.answers == ("job",)], ids=lambda one: one.name
+)
+def test_what_only_decoding_reveals_fails_its_job(attack: Attack) -> None:
+    """The decoder refuses it, or counts other samples than were admitted (P14)."""
+    with pytest.raises(FlacInvalid) as raised:
+        as_pcm(attack.content())
+
+    assert str(raised.value)

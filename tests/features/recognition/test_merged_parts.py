@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -111,22 +112,14 @@ def rounded(segments: list[Segment]) -> list[Segment]:
     return [{**one, "start": round(one["start"], 1), "end": round(one["end"], 1)} for one in segments]
 
 
-@given(transcripts(), st.integers(12, 40), st.integers(5, 10))
+@pytest.mark.parametrize("joiner", [" ", ""])
+@given(st.data(), st.integers(12, 40), st.integers(5, 10))
 def test_a_transcript_that_was_cut_into_parts_comes_back_exactly(
-    transcript: list[tuple[Segment, list[str]]], part_s: int, overlap_s: int
+    joiner: str, data: st.DataObject, part_s: int, overlap_s: int
 ) -> None:
-    """Words once each, speakers, types and times, whatever the parts (R129)."""
-    merged = merge_segment_text(cut(transcript, " ", float(part_s), float(overlap_s))).segments
-
-    assert rounded(shown(transcript)) == rounded(merged)
-
-
-@given(transcripts(spaceless=True), st.integers(12, 40), st.integers(5, 10))
-def test_a_transcript_without_spaces_comes_back_exactly(
-    transcript: list[tuple[Segment, list[str]]], part_s: int, overlap_s: int
-) -> None:
-    """Chinese is compared by character (R129)."""
-    merged = merge_segment_text(cut(transcript, "", float(part_s), float(overlap_s))).segments
+    """Words once each, speakers, types and times, whatever the parts; Chinese by character (R129)."""
+    transcript = data.draw(transcripts(spaceless=not joiner))
+    merged = merge_segment_text(cut(transcript, joiner, float(part_s), float(overlap_s))).segments
 
     assert rounded(shown(transcript)) == rounded(merged)
 

@@ -69,7 +69,6 @@ def test_a_little_beyond_the_end_is_the_end() -> None:
     ],
 )
 def test_a_faulty_segment_is_no_segment(segment: Any) -> None:
-    """Types, ranges, and strings that no database could keep."""
     with pytest.raises(ResultInvalid):
         read({"segments": [segment]})
 
@@ -94,12 +93,5 @@ def test_a_faulty_segment_is_no_segment(segment: Any) -> None:
     ],
 )
 def test_what_is_no_transcript_is_refused(value: Any) -> None:
-    """Bytes that are not JSON, NaN in it, and other shapes."""
     with pytest.raises(ResultInvalid):
         read(value)
-
-
-def test_another_media_type_is_refused() -> None:
-    """An engine that gives sound has not recognised anything."""
-    with pytest.raises(ResultInvalid, match="audio/wav"):
-        read({"segments": []}, media_type="audio/wav")

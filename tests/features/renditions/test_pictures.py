@@ -44,7 +44,6 @@ def test_every_form_has_the_whole_picture(name: str, mode: str) -> None:
 
 @pytest.mark.parametrize(("name", "expected"), [("jpeg", (255, 255, 255)), ("webp", 0), ("png", 0)])
 def test_what_is_transparent(name: str, expected: object) -> None:
-    """JPEG has no transparency: white takes its place, not whatever colour was hidden."""
     picture = written(name, png(Image.new("RGBA", (16, 16), (*RED, 0))))
 
     pixel = picture.getpixel((8, 8))

@@ -1,8 +1,6 @@
 """Sound in other forms: whole, of the same length, joinable, and never cut short without an error."""
 
 import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -46,41 +44,9 @@ def heard(name: str, content: bytes) -> tuple[np.ndarray, int]:
     return samples, rate
 
 
-RENDER_ALL = """
-import io, struct, sys, zlib
-from tenuto.features.openai import speech, streams
-from tenuto.features.renditions import renditions
-from tenuto.features.decoding import wav
-
-def chunk(name, data):
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-renditions.load_libraries()
-before = set(sys.modules)
-sound = wav.pcm16_wav(bytes(2 * 24_000), 24_000, 1)
-for form in renditions.AUDIO_FORMS.values():
-    renditions.write_audio(form, [io.BytesIO(sound)], io.BytesIO())
-head = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
-rows = zlib.compress(bytes(4))
-png = b"\\x89PNG\\r\\n\\x1a\\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
-for form in renditions.IMAGE_FORMS.values():
-    renditions.write_image(form, io.BytesIO(png), io.BytesIO())
-print(sorted(set(sys.modules) - before))
-"""
-
-
-def test_a_rendition_loads_no_library() -> None:
-    """All are loaded before a service answers."""
-    done = subprocess.run([sys.executable, "-c", RENDER_ALL], capture_output=True, text=True, timeout=60)
-
-    assert "" == done.stderr
-    assert "[]" == done.stdout.strip()
-
-
 @pytest.mark.parametrize(("rate", "channels"), [(8_000, 1), (22_050, 2), (24_000, 1), (96_000, 2)])
 @pytest.mark.parametrize("name", AUDIO_FORMS)
 def test_every_form_has_the_whole_sound(name: str, channels: int, rate: int) -> None:
-    """Each sample rate and number of channels keeps its duration, and its loudness, in every form."""
     samples, written = heard(name, rendered(name, tone(1, rate, channels)))
 
     assert 1 == pytest.approx(len(samples) / written, abs=0.2 if name == "mp3" else 0.01)
@@ -90,7 +56,6 @@ def test_every_form_has_the_whole_sound(name: str, channels: int, rate: int) -> 
 
 @pytest.mark.parametrize("name", ["wav", "flac", "pcm"])
 def test_lossless_forms_join_sample_to_sample(name: str) -> None:
-    """Several sources are one sound, without a sample more or less between them."""
     parts = [tone(0.7), tone(0.3)]
 
     samples, _ = heard(name, rendered(name, *parts))
@@ -171,20 +136,17 @@ class Breaking(io.BytesIO):
 
 @pytest.mark.parametrize("name", AUDIO_FORMS)
 def test_a_source_that_breaks_off_is_an_error(name: str) -> None:
-    """What can be read of it is not taken for the whole."""
     with pytest.raises(OSError, match="the disk is gone"):
         write_audio(AUDIO_FORMS[name], [cast(BinaryIO, Breaking(tone(30)))], io.BytesIO())
 
 
 @pytest.mark.parametrize("name", AUDIO_FORMS)
 def test_a_full_disk_is_an_error(name: str) -> None:
-    """What cannot be written is not left out."""
     with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(OSError, match="space"):
         write_audio(AUDIO_FORMS[name], [io.BytesIO(tone(5))], cast(BinaryIO, full))
 
 
 def test_parts_that_do_not_fit_together_are_refused() -> None:
-    """Another rate, or a stereo part, would be another sound; what is no sound has no form."""
     for other in (tone(1, 8_000), tone(1, RATE, 2)):
         with pytest.raises(NotRenderable, match="sample rates or channels"):
             rendered("wav", tone(1), other)

@@ -6,14 +6,12 @@ import pytest
 
 from tenuto.errors import RateLimited, StorageFailed, Unavailable
 from tenuto.features.renditions import scratch
-from tenuto.features.renditions.renditions import IMAGE_FORMS
 from tenuto.features.renditions.scratch import IN_MEMORY_BYTES, SHARES, STEP_BYTES, Scratch
 
 LARGE = bytes(IN_MEMORY_BYTES + 1)
 
 
 def files_below(folder: Path) -> list[str]:
-    """What this process has open there."""
     links = [str(each.readlink()) for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
     return [target for target in links if target.startswith(str(folder))]
 
@@ -55,28 +53,8 @@ def test_an_account_and_a_process_have_so_much(tmp_path: Path) -> None:
         assert ("scratch", "process_scratch") == (account.value.limit, process.value.limit)
 
 
-def test_a_file_grows_in_steps(tmp_path: Path) -> None:
-    """Beyond the second one it takes a third; a rewritten start takes none."""
-    files = Scratch(tmp_path, 2 * STEP_BYTES)
-    with files.file("one") as file:
-        for _ in range(32):
-            file.write(bytes(STEP_BYTES // 16))
-        file.seek(0)
-        file.write(b"header")
-        file.seek(0, 2)
-        with pytest.raises(RateLimited):
-            file.write(b"x")
-
-
 def test_some_of_the_disk_stays_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For jobs and the database."""
     monkeypatch.setattr(scratch, "MIN_FREE_BYTES", 1 << 60)
     with Scratch(tmp_path, STEP_BYTES).file("one") as file, pytest.raises(StorageFailed):
         file.write(LARGE)
-
-
-def test_no_library_writes_past_the_count(tmp_path: Path) -> None:
-    """Pillow writes to a descriptor, if a file has one."""
-    with Scratch(tmp_path, STEP_BYTES).file("one") as file:
-        assert not hasattr(file, "fileno")
-        assert {"jpeg", "webp"} < set(IMAGE_FORMS)

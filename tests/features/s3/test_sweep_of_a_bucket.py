@@ -1,4 +1,4 @@
-"""The sweep where the bytes are in a bucket: orphans go, and uploads that a killed writer left are ended."""
+"""A worker whose bytes are in a bucket: it sweeps there, and rescues while the bucket is away."""
 
 import os
 import time
@@ -10,6 +10,7 @@ import obstore
 import pytest
 from msgspec.structs import replace
 
+from servers.ports import free_port
 from servers.rig import Rig
 from servers.seaweedfs import ACCESS_KEY, SECRET_KEY, SeaweedServer
 from servers.stub import serving
@@ -91,6 +92,21 @@ def test_a_store_that_stalls_holds_no_rescue_up(
     assert is_asked and is_sweeping
     assert ("queued", 1) == (world.state(claim.job_id), len(tried))
     assert len(condemned) == len(world.all("select id from blob where is_removed = 0"))
+
+
+def test_a_store_that_is_away_damages_nothing(world: World, rig: Rig) -> None:
+    """Whether recorded bytes are whole is not known while nobody answers: it is looked at again (P1, P6)."""
+    rig.neighbour()
+    claim = rig.running("worker_b")
+    rig.record(claim)
+    nobody = S3Location("away", endpoint=f"http://127.0.0.1:{free_port()}", credentials=Credentials("a", "b"))
+    near, rig.context = rig.context, replace(rig.context, blobs=S3Blobs(nobody))
+    rig.upkeep().do_due(0.0)
+    meanwhile = world.state(claim.job_id)
+    rig.context = near
+    rig.upkeep().do_due(0.0)
+
+    assert ("running", "succeeded") == (meanwhile, world.state(claim.job_id))
 
 
 def unfinished(blobs: S3Blobs, expected: int) -> int:

@@ -16,8 +16,8 @@ from servers.document import document
 from tenuto.features.chat import chat_body as chat
 from tenuto.features.speech.parameters import EMOTIONS
 from tenuto.host.registry import CHAT_HONOURED
-from tenuto.kind.fields import Boolean, Field, Integer, Number, Text
 from tenuto.kind.kinds import Kind, kinds
+from tenuto.rules import Boolean, Field, Integer, Number, Text
 from tenuto_client import parameters as client
 
 ROOT = Path(__file__).parents[3]

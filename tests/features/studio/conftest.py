@@ -5,15 +5,27 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from argon2 import PasswordHasher
 
 from features.studio.browsers import Studio
 from tenuto.db.database import Database
+from tenuto.features.studio import passwords
 
 
 class Open(Protocol):
     """Makes a studio with settings of its own."""
 
     def __call__(self, **options: Any) -> Studio: ...
+
+
+REAL = passwords._hasher
+QUICK = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes cost nothing, but in tests of what they cost."""
+    monkeypatch.setattr(passwords, "_hasher", QUICK)
 
 
 @pytest.fixture

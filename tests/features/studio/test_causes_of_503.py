@@ -2,10 +2,8 @@
 
 import pytest
 
-from features.studio.browsers import Studio
 from tenuto import errors
 from tenuto.api.errors import cause_of_503
-from tenuto.features.telemetry.api_metrics import ApiMetrics
 
 
 def caused(error: Exception, cause: Exception) -> Exception:
@@ -34,21 +32,3 @@ def caused(error: Exception, cause: Exception) -> Exception:
 def test_each_503_has_a_cause(error: Exception, cause: str) -> None:
     """The store and the database are the service's; model, damaged file and limit are a caller's choice."""
     assert cause == cause_of_503(error)
-
-
-def test_a_flood_for_a_model_that_is_away_is_not_the_services_fault(studio: Studio) -> None:
-    """Neither are probes that anybody may send; the alert TenutoUnavailable hears of none of them."""
-    browser = studio.person("me")
-    asked = {"model": "fake/speech", "parameters": {"text": "Is anybody there?"}}
-    answers = [
-        browser.post("/web/v1/jobs", asked, **{"Idempotency-Key": f"key-{number}"}) for number in range(3)
-    ]
-    counted = {
-        sample.labels["cause"]: sample.value
-        for metric in studio.service.part(ApiMetrics).registry.collect()
-        for sample in metric.samples
-        if sample.name == "tenuto_http_unavailable_total"
-    }
-
-    assert ["model_unavailable"] * 3 == [answer.json()["error"]["code"] for answer in answers]
-    assert {"service": 0, "model": 3, "artifact": 0, "limit": 0, "probe": 0} == counted

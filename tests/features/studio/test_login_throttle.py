@@ -4,7 +4,6 @@ import pytest
 
 from features.studio.browsers import DAY_MS, PASSWORD, SECOND_MS, Browser, Studio, error
 from features.studio.conftest import Open
-from tenuto.api.limits import MAX_KEYS, Buckets
 from tenuto.errors import RateLimited
 from tenuto.features.studio import tries
 from tenuto.features.studio.tries import Counts
@@ -40,20 +39,19 @@ def test_the_right_password_costs_no_try(studio: Studio) -> None:
     assert [200, 200] == [browser.log_in("me").status_code for _ in range(2)]
 
 
-def test_names_that_do_not_exist_are_limited_alike(studio: Studio) -> None:
-    """So the limit does not tell which names there are."""
-    browser = studio.browser()
-    tried(studio, browser, ["nobody"] * 4)
+def test_every_way_of_guessing_waits(studio: Studio) -> None:
+    """Names that do not exist are limited alike, so that nobody learns which there are. One password for all
+    names is guessing, too, and so is the old password of a browser that was left signed in.
+    """
+    unknown, many, left = studio.browser(), studio.browser(), studio.person("me")
+    tried(studio, unknown, ["nobody"] * 4)
+    tried(studio, many, [f"name {number}" for number in range(19)])
+    tried(studio, left, ["me"] * 4)
+    asked = {"old": "a wrong password", "new": "quite another one"}
 
-    assert [401, 429] == [browser.log_in("nobody").status_code for _ in range(2)]
-
-
-def test_an_address_that_tries_many_names_waits(studio: Studio) -> None:
-    """One password for all names is guessing, too."""
-    browser = studio.browser()
-    tried(studio, browser, [f"name {number}" for number in range(19)])
-
-    assert [401, 429] == [browser.log_in(name).status_code for name in ("yet another", "and another")]
+    assert [401, 429] == [unknown.log_in("nobody").status_code for _ in range(2)]
+    assert [401, 429] == [many.log_in(name).status_code for name in ("yet another", "and another")]
+    assert [401, 429] == [left.post("/web/password", asked).status_code for _ in range(2)]
 
 
 def test_a_name_that_is_guessed_at_from_everywhere_waits(studio: Studio) -> None:
@@ -87,15 +85,6 @@ def test_links_and_new_accounts_are_limited_by_address(studio: Studio) -> None:
     assert [400] * 20 + [429] == guessed
     assert [201, 429] == made
     assert {"login_tries": 1.0, "new_accounts": 1.0} == refused(studio)
-
-
-def test_the_old_password_is_guessed_under_the_same_limit(studio: Studio) -> None:
-    """Who finds a browser signed in can't try passwords without end."""
-    browser = studio.person("me")
-    asked = {"old": "a wrong password", "new": "quite another one"}
-    tried(studio, browser, ["me"] * 4)
-
-    assert [401, 429] == [browser.post("/web/password", asked).status_code for _ in range(2)]
 
 
 def test_processes_count_together(open_studio: Open) -> None:
@@ -147,34 +136,6 @@ def test_a_clock_that_was_wrong_locks_nobody_out(studio: Studio) -> None:
 
     with pytest.raises(RateLimited):
         count(studio, counts)
-
-
-def test_buckets_leak_with_time_and_forget_what_is_empty() -> None:
-    """So many at once, then one every so many seconds."""
-    now = 0.0
-    buckets = Buckets(2, 10.0, lambda: now)
-    buckets.add("a", 2)
-    full = buckets.wait_s("a")
-    now = 5.0
-    sooner = buckets.wait_s("a")
-    now = 10.0
-    again = buckets.wait_s("a")
-    buckets.add("a", -5)
-
-    assert (10.0, 5.0, 0.0) == (full, sooner, again)
-    assert 0 == len(buckets._levels)
-
-
-def test_the_memory_of_tries_is_bounded() -> None:
-    """A flood of names forgets the one that was not tried for longest, not the one tried now (P14)."""
-    buckets = Buckets(1, 1e9)
-    for number in range(MAX_KEYS + 10):
-        buckets.add(f"name {number}", 1)
-        buckets.add("tried now", 0 if number else 1)
-
-    assert MAX_KEYS == len(buckets._levels)
-    assert 0.0 == buckets.wait_s("name 0")
-    assert 0.0 < buckets.wait_s("tried now")
 
 
 def refused(studio: Studio) -> dict[str, float]:

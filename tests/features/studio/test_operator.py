@@ -8,9 +8,7 @@ from features.studio.browsers import Browser, Studio, error, faults
 from features.studio.conftest import Open
 from servers.world import METERED, SPEECH
 from tenuto import logs
-from tenuto.db.database import Transaction
 from tenuto.job.finish import RecordedResult
-from tenuto.kind import operations as catalog
 
 pytestmark = pytest.mark.variant("database", only="postgresql")
 
@@ -104,7 +102,9 @@ def test_money_that_cannot_move_does_not(studio: Studio) -> None:
 
 
 def test_an_account_that_is_suspended_is_out_at_once(studio: Studio) -> None:
-    """Sessions and keys end with the next request, the password lets nobody in, running jobs go on."""
+    """Sessions and keys end with the next request, the password lets nobody in, running jobs go on. Nobody
+    could resume whoever suspended themselves.
+    """
     studio.open_lane()
     operator, guest = studio.operator(), studio.person("guest")
     account_id = guest.account_id()
@@ -113,6 +113,7 @@ def test_an_account_that_is_suspended_is_out_at_once(studio: Studio) -> None:
     claim = studio.claim()
     path = f"/web/operator/accounts/{account_id}"
     suspended = operator.post(f"{path}/suspend").json()
+    own = operator.post(f"/web/operator/accounts/{operator.account_id()}/suspend")
     out = [guest.get("/web/v1/jobs"), studio.browser().get("/v1/jobs", **key), guest.log_in("guest")]
     invited = operator.post(f"{path}/invitation")
     studio.world.finish(claim.attempt_id)
@@ -126,6 +127,7 @@ def test_an_account_that_is_suspended_is_out_at_once(studio: Studio) -> None:
     guest.log_in("guest")
 
     assert (True, False) == (suspended["suspended"], resumed["suspended"])
+    assert (400, "operator") == (own.status_code, operator.name())
     assert [(401, "not_signed_in"), (401, "invalid_api_key"), (403, "forbidden")] == [
         error(answer) for answer in out
     ]
@@ -133,14 +135,6 @@ def test_an_account_that_is_suspended_is_out_at_once(studio: Studio) -> None:
     assert (None, None) == (still_out, late)
     assert "succeeded" == guest.get(f"/web/v1/jobs/{job_id}").json()["state"]
     assert 200 == studio.browser().get("/v1/jobs", **key).status_code
-
-
-def test_the_operator_stays(studio: Studio) -> None:
-    """Nobody could resume whoever suspended themselves."""
-    operator = studio.operator()
-
-    assert 400 == operator.post(f"/web/operator/accounts/{operator.account_id()}/suspend").status_code
-    assert "operator" == operator.name()
 
 
 def test_an_accounts_models_can_be_narrowed(studio: Studio) -> None:
@@ -178,34 +172,6 @@ def test_the_service_at_a_glance(studio: Studio) -> None:
     assert ["worker_a"] == [each["worker_id"] for each in models[SPEECH]["workers"]]
     assert [] == models["fake/image"]["workers"]
     assert not models["fake/image"]["callable"]
-
-
-def test_a_worker_shows_what_it_cannot_run_and_what_its_engines_take(studio: Studio) -> None:
-    """The operator reads why a model is not offered there, and how full the machine is."""
-    operator = studio.operator()
-    away = {"model": "fake/image", "memory_mib": 300, "reason": "not on this machine: /srv/python"}
-
-    def register(tx: Transaction) -> None:
-        catalog.register_worker(
-            tx,
-            "worker_b",
-            machine="there",
-            pid=2,
-            lock_name="worker_b.lock",
-            models=[SPEECH],
-            now_ms=studio.now_ms,
-            abilities=[away],
-            engine_memory_mib=900,
-        )
-        catalog.engines_measured(tx, "worker_b", {SPEECH: 120})
-
-    studio.database.write(register)
-    workers = {worker["id"]: worker for worker in operator.get("/web/operator/workers").json()["data"]}
-
-    shown = workers["worker_b"]
-    assert ([away], {SPEECH: 120}, 900) == tuple(
-        shown[name] for name in ("abilities", "engines", "engine_memory_mib")
-    )
 
 
 def test_a_damaged_worker_breaks_no_list(studio: Studio) -> None:
@@ -301,25 +267,6 @@ def test_a_decision_that_is_sent_again_decides_once(paid: Studio) -> None:
     assert ["queued", "recovery_required"] == [answer.json()["job"]["state"] for answer in (first, second)]
     assert (409, "idempotency_conflict") == error(other)
     assert [("Idempotency-Key", "required")] == faults(nameless)
-
-
-def test_decisions_that_are_none_are_refused(paid: Studio) -> None:
-    """Faults are named; a job that is not there is not found."""
-    operator = paid.operator()
-    job_id = lost(paid, operator)
-    path = f"/web/operator/recovery/{job_id}"
-    cases = {
-        "action": operator.act(path, {"action": "forget"}),
-        "note": operator.act(path, {"action": "void", "note": "x" * 1001}),
-        "cancelled": operator.act(path, {"action": "requeue", "cancelled": True}),
-    }
-    missing = operator.act(path.replace(job_id, "job_" + "0" * 26), {"action": "void"})
-
-    assert [[("action", "not_allowed")], [("note", "too_long")], [("cancelled", "conflict")]] == [
-        faults(answer) for answer in cases.values()
-    ]
-    assert (404, "not_found") == error(missing)
-    assert "recovery_required" == paid.world.state(job_id)
 
 
 def lost(studio: Studio, browser: Browser) -> str:

@@ -70,19 +70,6 @@ def test_what_waits_for_the_operator_is_a_span(world: World) -> None:
     ] == summary(spans)
 
 
-def test_a_job_that_never_ran_has_a_wait_and_an_end(world: World) -> None:
-    """Both within its request."""
-    world.write(trace.observe)
-    caller = world.caller()
-    job_id = world.submit(caller, "key").job_id
-    world.now_ms += 500
-    world.cancel(caller.account_id, job_id)
-    spans = spans_since_start(world, of=job_id)
-
-    assert [("queue", 500, None), ("settlement", 0, None)] == summary(spans)
-    assert {span_id("submit", job_id)} == {span.parent_id for span in spans}
-
-
 def test_one_exporter_at_a_time_moves_the_position(world: World) -> None:
     """Another takes over from where the first stood; whoever was replaced moves nothing."""
     assert ("", 0) == world.write(trace.observe)

@@ -1,6 +1,6 @@
 """The voices that ship with the program: their table, their recordings, their ids."""
 
-from tenuto.features.speech.parameters import EMOTIONS, check, resolved
+from tenuto.features.speech.parameters import check, resolved
 from tenuto.features.voices.builtin import built_in_voices, voice_id
 from tenuto.features.voices.rules import LANGUAGES, check_recording, name_fault
 from tenuto.ids import is_id
@@ -49,25 +49,6 @@ def test_each_says_whether_it_is_synthetic_or_a_person() -> None:
         makers = {"reader", "source"} if voice in people else {"model_id", "model_revision", "preset"}
         assert {*makers, "text", "language", "licence", "synthetic"} <= set(voice.provenance)
         assert (voice in people) == (voice.profile == {})
-
-
-def test_each_says_how_it_sounds() -> None:
-    """All have a gender: that of the preset, where there is one, which also tells American from British."""
-    presets = [(voice.provenance["preset"], voice.provenance) for voice in VOICES if voice.profile]
-    accents = {"a": "en-US", "b": "en-GB"}
-
-    assert {"female", "male"} == {voice.provenance["gender"] for voice in VOICES}
-    assert [] == [name for name, made in presets if name[1] != made["gender"][0]]
-    assert [] == [name for name, made in presets if accents.get(name[0]) != made.get("accent")]
-
-
-def test_emotion_references_know_their_emotion() -> None:
-    """Eight strengths from 0 to 1, in the order of the contract."""
-    for voice in VOICES:
-        emotion = voice.profile.get("emotion")
-
-        assert (voice.kind == "emotion") == (emotion is not None)
-        assert emotion is None or (len(EMOTIONS) == len(emotion) and all(0 <= x <= 1 for x in emotion))
 
 
 def test_the_defaults_of_the_shared_voice_are_the_contracts() -> None:

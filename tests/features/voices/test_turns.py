@@ -78,24 +78,12 @@ def shared(database: Database, tmp_path: Path) -> Iterator[Shared]:
         threads.close()
 
 
-def test_one_accounts_reports_hold_up_no_other_account(shared: Shared) -> None:
+@pytest.mark.parametrize("threads", ["reports", "readers"])
+def test_one_accounts_reports_and_downloads_hold_up_no_other_account(shared: Shared, threads: str) -> None:
     """Twenty-four that do not end: another account's usage and its downloads are answered (P14)."""
 
     async def go() -> tuple[int, int]:
-        shared.occupy(shared.service.reports)
-        usage = await shared.ask("GET", "/v1/usage")
-        content = await shared.ask("GET", f"/v1/voices/{shared.voice_id}/content")
-        shared.may_end.set()
-        return usage, content
-
-    assert (200, 200) == asyncio.run(go())
-
-
-def test_one_accounts_downloads_hold_up_no_other_account(shared: Shared) -> None:
-    """Blocks that a store does not give: another account has threads left (P14)."""
-
-    async def go() -> tuple[int, int]:
-        shared.occupy(shared.service.readers)
+        shared.occupy(getattr(shared.service, threads))
         usage = await shared.ask("GET", "/v1/usage")
         content = await shared.ask("GET", f"/v1/voices/{shared.voice_id}/content")
         shared.may_end.set()

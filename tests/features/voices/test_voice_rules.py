@@ -1,5 +1,6 @@
 """Names, recordings and preferences as rules: what is taken, what is refused, and why."""
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -29,14 +30,10 @@ from tenuto.features.voices.rules import (
         (b"a%20b", "a b"),
         (b"100%", "100%"),
         (b"50%25", "50%"),
-        (b"%zz", "%zz"),
         (b"%ff", "%ff"),
-        (b"UTF-8''%ff", "UTF-8''%ff"),
         ("音%20声".encode(), "音 声"),
         (b"iso-8859-1''%e9", "iso-8859-1''%e9"),
-        (b"a+b", "a+b"),
         (b"", ""),
-        (b"%", "%"),
         (b"\xe9t\xe9", None),
     ],
 )
@@ -82,8 +79,6 @@ def test_a_name_is_for_people(name: str, code: str | None) -> None:
         (7_999, 8_000, 1, False),
         (15 * 8_000, 8_000, 2, True),
         (15 * 8_000 + 1, 8_000, 2, False),
-        (192_000, 192_000, 1, True),
-        (11_025, 11_025, 1, True),
     ],
 )
 def test_a_recording_lasts_1_to_15_seconds(frames: int, rate: int, channels: int, good: bool) -> None:
@@ -99,44 +94,36 @@ def test_a_recording_lasts_1_to_15_seconds(frames: int, rate: int, channels: int
 
 
 @pytest.mark.parametrize(
-    ("body", "expected"),
+    ("read", "body", "expected"),
     [
-        ({"voice_id": "v"}, ("", "v")),
-        ({"voice_id": "v", "content_account": ""}, ("", "v")),
-        ({"voice_id": "v", "content_account": "频道"}, ("频道", "v")),
-        ({}, [("voice_id", "required")]),
-        ([], [("body", "wrong_type")]),
-        ({"voice_id": ""}, [("voice_id", "empty")]),
-        ({"voice_id": None}, [("voice_id", "wrong_type")]),
-        ({"voice_id": "v", "content_account": None}, [("content_account", "wrong_type")]),
-        ({"voice_id": "v", "content_account": "x" * 201}, [("content_account", "too_long")]),
-        ({"voice_id": 1, "account": "x"}, [("voice_id", "wrong_type"), ("account", "unknown_name")]),
+        (parse_preference, {"voice_id": "v"}, ("", "v")),
+        (parse_preference, {"voice_id": "v", "content_account": "频道"}, ("频道", "v")),
+        (parse_preference, {}, [("voice_id", "required")]),
+        (parse_preference, [], [("body", "wrong_type")]),
+        (parse_preference, {"voice_id": ""}, [("voice_id", "empty")]),
+        (parse_preference, {"voice_id": "v", "content_account": None}, [("content_account", "wrong_type")]),
+        (
+            parse_preference,
+            {"voice_id": "v", "content_account": "x" * 201},
+            [("content_account", "too_long")],
+        ),
+        (
+            parse_preference,
+            {"voice_id": 1, "account": "x"},
+            [("voice_id", "wrong_type"), ("account", "unknown_name")],
+        ),
+        (parse_renaming, {"name": "新"}, "新"),
+        (parse_renaming, {"name": ""}, [("name", "empty")]),
+        (parse_renaming, {"name": "x", "kind": "own"}, [("kind", "unknown_name")]),
     ],
 )
-def test_a_preference_is_a_voice_for_a_content_account(body: Any, expected: Any) -> None:
-    """The content account may be left out or empty; all faults at once (R180, R181)."""
+def test_a_preference_is_a_voice_and_only_a_name_can_be_changed(
+    read: Callable[[Any], Any], body: Any, expected: Any
+) -> None:
+    """The content account may be left out or empty; all faults at once; a recording never changes under its
+    id (R175, R180, R181)."""
     try:
-        found: Any = parse_preference(body)
-    except InvalidRequest as refused:
-        found = [(fault.param, fault.code) for fault in refused.faults]
-
-    assert expected == found
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ({"name": "新"}, "新"),
-        ({"name": ""}, [("name", "empty")]),
-        ({"name": None}, [("name", "wrong_type")]),
-        ({"name": "x", "kind": "own"}, [("kind", "unknown_name")]),
-        ("x", [("body", "wrong_type")]),
-    ],
-)
-def test_only_a_name_can_be_changed(body: Any, expected: Any) -> None:
-    """A voice's recording never changes under its id, so nothing but the name is taken (R175)."""
-    try:
-        found: Any = parse_renaming(body)
+        found = read(body)
     except InvalidRequest as refused:
         found = [(fault.param, fault.code) for fault in refused.faults]
 

@@ -378,15 +378,3 @@ def test_own_voices_count_in_what_an_account_stores(world: World) -> None:
     assert not has_room()
     delete(world, caller.account_id, voice_id)
     assert has_room()
-
-
-def test_own_voices_do_not_expire(world: World) -> None:
-    """However old, the sweep leaves their bytes alone (R176)."""
-    caller = world.caller()
-    voice_id = upload(world, caller.account_id)
-    world.now_ms += 10_000 * ORPHAN_AGE_MS
-
-    assert [] == condemned(world)
-    assert voice_id == world.read(
-        lambda tx: voices.get(tx, account_id=caller.account_id, voice_id=voice_id).voice_id
-    )

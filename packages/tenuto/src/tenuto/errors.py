@@ -20,6 +20,9 @@ class Fault:
     code: str
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.param}: {self.message}"
+
 
 class TenutoError(Exception):
     """Something went wrong."""
@@ -55,7 +58,7 @@ class InvalidRequest(TenutoError):
     ) -> None:
         self.faults = faults or []
         if message is None and self.faults:
-            message = "; ".join(f"{fault.param}: {fault.message}" for fault in self.faults)
+            message = "; ".join(map(str, self.faults))
         if param is None and self.faults:
             param = self.faults[0].param
         super().__init__(message, param=param)

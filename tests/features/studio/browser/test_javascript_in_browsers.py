@@ -156,27 +156,6 @@ def test_a_page_that_is_left_while_its_job_runs_resumes_it(host: str, browser: B
     assert ["hold", "settle"] == sorted(entry["type"] for entry in ledger if entry["job_id"] == job_id)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", LAN_NAME])
-def test_a_full_storage_leaves_no_entry_locked(host: str, browser: Browser, site: Site) -> None:
-    """If the storage is full, the entry is not locked, so the same page can create it once there is space."""
-    caller = site.operator.caller(credit="100")
-    page = opened(browser, site, host)
-    full = """
-      const store = new WebStore('mine.')
-      const setItem = Storage.prototype.setItem
-      Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError') }
-      const refused = await store.create('entry', 'text').catch((error) => error.name)
-      Storage.prototype.setItem = setItem
-      await new Promise((done) => setTimeout(done, 100))  // The lock is released asynchronously.
-      const entry = await store.create('entry', 'text')
-      return [refused, entry.text]
-    """
-    refused, text = page.evaluate(client(site, caller, full))
-    page.context.close()
-
-    assert ("QuotaExceededError", "text") == (refused, text)
-
-
 def test_an_answer_that_was_held_back_is_not_waited_for_again(browser: Browser, site: Site) -> None:
     """The service tells pages of other origins, too, that it has held its answer."""
     caller = site.operator.caller(credit="100")

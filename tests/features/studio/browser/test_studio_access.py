@@ -1,10 +1,9 @@
 """Everybody can use the studio: by screen reader, keyboard or input method, on a narrow screen."""
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, expect
 
 from features.studio.browser.browser import Cookies, Person, person
-from features.studio.browser.scenes import SUBMIT
 from servers.service import RunningService
 
 PAGES = (
@@ -73,12 +72,8 @@ def _make_something(somebody: Person) -> list[str]:
     somebody.open("/")
     somebody.ask("POST", "/web/keys", {"name": "made", "models": None, "expires_at": None})
     jobs = (("fake/speech", {"text": "Hold it."}), ("fake/image", {"prompt": "a note"}))
-    made = [somebody.page.evaluate(SUBMIT, job) for job in jobs]
-    for job_id in made:
-        state = somebody.ask("GET", f"/web/v1/jobs/{job_id}?wait=30")[1]["state"]
-        while state in ("queued", "running"):
-            state = somebody.ask("GET", f"/web/v1/jobs/{job_id}?wait=30")[1]["state"]
-        assert "succeeded" == state
+    made = [somebody.submit(*job) for job in jobs]
+    assert {"succeeded"} == {somebody.finish(job_id) for job_id in made}
     return made
 
 
@@ -132,61 +127,3 @@ def test_keys_lead_everywhere(visitor: Person, member: Cookies) -> None:
     expect(heading).to_have_text("Chat")
     expect(page.locator(".keyboard")).to_have_count(0)
     assert [] == faults
-
-
-@pytest.mark.variant("page")
-def test_a_field_says_what_it_lacks(visitor: Person) -> None:
-    """In the language of the page and below the field, which gets the focus; the password can be shown."""
-    visitor.open("/setup#token")
-    page = visitor.page
-    name, password = page.get_by_label("Account name"), page.get_by_label("Password")
-    page.get_by_role("button", name="Create account").click()
-    expect(name).to_be_focused()
-    expect(page.get_by_text("Fill this in.")).to_have_count(2)
-    name.fill("Clara")
-    password.fill("short")
-    page.get_by_role("button", name="Create account").click()
-    expect(page.get_by_text("At least 10 characters are needed; there are 5.")).to_be_visible()
-    page.get_by_role("button", name="Show").click()
-
-    expect(password).to_have_attribute("type", "text")
-    expect(password).to_have_value("short")
-    expect(page.get_by_text("Fill this in.")).to_have_count(0)
-
-
-@pytest.mark.variant("page")
-def test_the_narrow_menu_folds_by_escape(
-    browser: Browser, fake_house: RunningService, member: Cookies
-) -> None:
-    """And the focus is where it was opened."""
-    with person(browser, fake_house.url, width=390) as somebody:
-        somebody.enter(member, "/")
-        button = somebody.page.get_by_role("button", name="Menu")
-        button.press("Enter")
-        somebody.page.get_by_role("link", name="Jobs", exact=True).focus()
-        somebody.page.keyboard.press("Escape")
-
-        expect(button).to_have_attribute("aria-expanded", "false")
-        expect(button).to_be_focused()
-
-
-@pytest.mark.variant("page")
-def test_the_language_chosen_last_wins(visitor: Person, member: Cookies) -> None:
-    """Also when the texts of the one chosen before it arrive later."""
-    visitor.enter(member, "/jobs")
-    late: list[Route] = []
-
-    def hold(route: Route) -> None:
-        late.append(route)
-
-    visitor.page.route("**/zh-*.js", hold)
-    menu = visitor.page.locator(".looks select").first
-    with visitor.page.expect_request("**/zh-*.js"):
-        menu.select_option("zh")
-    menu.select_option("en")
-    with visitor.page.expect_response("**/zh-*.js"):
-        late[0].continue_()
-    visitor.settle()
-
-    expect(visitor.page.get_by_role("heading", name="Jobs")).to_be_visible()
-    assert "en" == visitor.page.evaluate("document.documentElement.lang")

@@ -20,18 +20,6 @@ FIRST_FRAMES = 20 * 1440
 JOB_MS = 90_000
 TRIES = 4
 """How often a page sends a request before it gives up."""
-SLOW_MICROPHONE = """
-  const ask = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices)
-  navigator.mediaDevices.getUserMedia = async wanted => {
-    await new Promise(allow => { window.allow = allow })
-    return (window.heard = await ask(wanted))
-  }"""
-"""A browser whose question about the microphone is answered later, by `allow`."""
-SET_BY_A_PROGRAM = """async ([model, parameters]) => {
-  const headers = {'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID()}
-  const body = JSON.stringify({model, parameters})
-  return (await (await fetch('/web/v1/jobs', {method: 'POST', headers, body})).json()).id
-}"""
 
 
 @pytest.mark.variant("page")
@@ -60,17 +48,6 @@ def test_a_lost_attempt_leaves_no_sound_behind(
     assert "The engine crashed repeatedly on this job." in shown
     assert "The amount held was released." in shown
     assert [] == somebody.faults
-
-
-@pytest.mark.variant("page")
-def test_a_page_whose_scripts_do_not_arrive_says_so(browser: Browser, fake_house: RunningService) -> None:
-    """Not at once, and not for ever blank: somebody has to know that loading it again may help."""
-    with browser.new_context() as context:
-        page = context.new_page()
-        page.route("**/index-*.js", lambda route: route.abort())
-        page.goto(f"{fake_house.url}/login")
-
-        expect(page.get_by_text("The studio has not finished loading")).to_be_visible(timeout=JOB_MS)
 
 
 def test_a_picture_is_drawn_once_however_often_its_answer_is_lost(visitor: Person) -> None:
@@ -126,67 +103,6 @@ def test_a_long_text_is_completed_after_a_lost_answer(visitor: Person) -> None:
     parts = [job["metadata"]["piece"] for job in visitor.ask("GET", "/web/v1/jobs")[1]["data"]]
 
     assert ["1", "2", "3"] == sorted(parts)
-
-
-@pytest.mark.variant("page")
-def test_settings_of_a_program_are_used_again_and_a_wrong_one_is_shown(visitor: Person) -> None:
-    """Values between the steps of a field are good. A wrong one in a closed part opens that part."""
-    page = visitor.enter("reuser", "/speech")
-    asked = {"text": "Hello there.", "lang": "en", "temperature": 0.855, "interval_silence": 125}
-    job_id = page.evaluate(SET_BY_A_PROGRAM, ["fake/speech", asked])
-    visitor.open(f"/speech?from={job_id}")
-    expect(page.get_by_label("The text to speak")).to_have_value("Hello there.")
-    page.get_by_role("button", name="Generate", exact=True).click()
-    page.locator(".result .state.succeeded").wait_for(timeout=JOB_MS)
-    again, _ = visitor.ask("GET", "/web/v1/jobs")[1]["data"]
-    sent = visitor.ask("GET", f"/web/v1/jobs/{again['id']}/request")[1]["parameters"]
-    silence = page.get_by_label("Silence between segments")
-    page.get_by_text("More parameters").click()
-    silence.fill("-1")
-    page.get_by_text("More parameters").click()
-    expect(silence).not_to_be_visible()
-    page.get_by_role("button", name="Generate", exact=True).click()
-    expect(silence).to_be_focused()
-
-    assert asked == {name: sent[name] for name in asked}
-    assert 2 == len(visitor.ask("GET", "/web/v1/jobs")[1]["data"])
-
-
-@pytest.mark.variant("page")
-def test_a_microphone_that_is_allowed_too_late_is_let_go(visitor: Person, member: Cookies) -> None:
-    """Whoever has left the recorder before the browser's question is answered is not recorded."""
-    visitor.become(member)
-    page = visitor.page
-    page.add_init_script(SLOW_MICROPHONE)
-    visitor.open("/voices")
-    page.get_by_text("Record now").click()
-    page.get_by_role("button", name="Record", exact=True).click()
-    page.wait_for_function("() => Boolean(window.allow)")
-    page.get_by_text("Upload a file", exact=True).click()
-    page.evaluate("window.allow()")
-
-    page.wait_for_function("() => window.heard?.getTracks().every(track => track.readyState === 'ended')")
-
-
-@pytest.mark.variant("page")
-def test_a_model_that_takes_recordings_is_chosen(visitor: Person, member: Cookies) -> None:
-    """Not the one with two transcripts while it takes no work."""
-    visitor.become(member)
-    page = visitor.page
-
-    def refuse(route: Route) -> None:
-        answer = route.fetch()
-        models = answer.json()
-        for model in models["data"]:
-            if len(model["engines"]) > 1:
-                model |= {"callable": False, "callable_reason": "no worker offers it"}
-        route.fulfill(response=answer, json=models)
-
-    page.route("**/web/v1/models", refuse)
-    visitor.open("/recognition")
-    page.get_by_role("button", name="Try it with an example").click()
-
-    expect(page.get_by_role("button", name="Recognise")).to_be_enabled()
 
 
 @pytest.mark.variant("page")
@@ -280,34 +196,6 @@ def test_a_credit_is_booked_once_however_often_its_answer_is_lost(
 
 
 @pytest.mark.variant("page")
-def test_what_the_service_calls_damaged_is_shown_so(
-    browser: Browser, fake_house: RunningService, operator_cookie: Cookies
-) -> None:
-    """A key and an account whose restriction cannot be read, in both languages, with what to do about it."""
-    with person(browser, fake_house.url) as operator:
-        operator.enter(operator_cookie, "/keys")
-        for name in ("whole", "broken"):
-            operator.ask("POST", "/web/keys", {"name": name, "models": ["fake/speech"]})
-            operator.ask("POST", "/web/operator/accounts", {"name": name})
-        for table in ("api_key", "account"):
-            _damage(fake_house, f"update {table} set models = '[oops' where name = 'broken'")
-        shown = {}
-        for path in ("/keys", "/operator/accounts"):
-            operator.open(path)
-            for language in ("en", "zh"):
-                operator.speak(language)
-                row = operator.page.locator("tr", has=operator.page.get_by_text("broken", exact=True))
-                shown[path, language] = row.locator(".state.failed").inner_text(), row.inner_text()
-        marks = operator.page.locator("tr .state.failed").count()
-
-    assert ["Damaged", "已损坏"] * 2 == [mark for mark, _ in shown.values()]
-    assert "Revoke it and create another." in shown["/keys", "en"][1]
-    assert "Choose Manage and save the models again." in shown["/operator/accounts", "en"][1]
-    assert 1 == marks
-    assert [] == operator.faults
-
-
-@pytest.mark.variant("page")
 def test_over_plain_http_all_works_but_the_microphone(
     browser: Browser, fake_house: RunningService, member: Cookies, tmp_path: Path
 ) -> None:
@@ -363,15 +251,6 @@ def _lost_answers(page: Page, path: str, *, with_text: str = "") -> Iterator[Non
     page.unroute(f"**{path}", lose)
 
     assert TRIES == len(lost)
-
-
-def _damage(service: RunningService, sql: str) -> None:
-    """Change records behind everybody's back."""
-    database = service.open_database()
-    try:
-        database.write(lambda tx: tx.run(sql))
-    finally:
-        database.close()
 
 
 def _say(somebody: Person, text: str, *, model: str = "fake/speech") -> str:

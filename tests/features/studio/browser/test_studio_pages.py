@@ -4,20 +4,34 @@ again, a key that ends, an account by invitation, problems that say what to do."
 import io
 import json
 import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
 import soundfile
 from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import TimeoutError as NotInTime
+from standardwebhooks import Webhook
 
-from features.studio.browser.browser import PASSWORD, Cookies, Person, person
+from features.studio.browser.browser import BUILT, PASSWORD, Cookies, Person, person
+from servers.receiver import Receiver, plainly
 from servers.service import RunningService
 
 FIRST_LOAD_BYTES = 90 * 1024
-LONG_S = 12 * 60
-"""Two parts."""
 RATE = 16_000
+HOSTILE = "<img src=x onerror=\"document.title='stolen'\"><script>document.title='stolen'</script>"
+POLLED_MS = 30_000
+"""A page that nobody informs has asked at least twice after that."""
+JOIN = """async script => {
+  window.news = []
+  const worker = new SharedWorker(script, {type: 'module'})
+  worker.port.onmessage = ({data}) => window.news.push(data)
+  worker.port.postMessage({url: '', account: '', isWanted: false})
+}"""
 SHORT_TAKE = """() => new Promise(done => {
   const stop = () => {
     const button = document.querySelector('.recorder button.danger')
@@ -56,30 +70,6 @@ def test_a_voice_comes_from_the_microphone(visitor: Person, member: Cookies) -> 
     expect(page.get_by_role("button", name="Rename 一个长音")).to_have_count(0)
     assert 1300 <= made["audio"]["duration_ms"] <= 15_000
     assert 1 == made["audio"]["channels"]
-
-
-@pytest.mark.variant("page")
-def test_a_picture_says_what_was_asked_and_what_was_not_drawn(visitor: Person, member: Cookies) -> None:
-    """Prompt and warnings stand by the picture on every page; variations have other, short seeds."""
-    page = visitor.enter(member, "/images")
-    prompt = "[fake:warn] a prompt that is rather longer than the sixty characters of a title"
-    page.get_by_label("Prompt", exact=True).fill(prompt)
-    page.get_by_role("button", name="Draw", exact=True).click()
-    page.locator(".result .state.succeeded").wait_for()
-    page.get_by_role("button", name="3 variations").click()
-    expect(page.locator(".result img")).to_have_count(4)
-    warnings = page.locator(".result .note").all_inner_texts()
-    expect(page.locator(".gallery img").first).to_have_attribute("alt", prompt)
-    jobs = visitor.ask("GET", "/web/v1/jobs?kind=image&limit=4")[1]["data"]
-    page.locator(".gallery a").first.click()
-    expect(page.locator("figure img")).to_have_attribute("alt", prompt)
-    expect(page.locator("figure .asked")).to_have_text(prompt)
-    expect(page.locator("figure .note")).to_have_text("the fake engine was told to warn")
-
-    assert ["the fake engine was told to warn"] * 4 == warnings
-    seeds = {job["artifacts"][0]["metadata"]["seed"] for job in jobs}
-    assert 4 == len(seeds)
-    assert all(seed < 1_000_000 for seed in seeds)
 
 
 @pytest.mark.variant("page")
@@ -207,46 +197,6 @@ def test_an_operator_switches_prices_and_tries_a_model(
         assert [] == operator.faults
 
 
-def test_who_lacks_credit_reads_what_is_needed_and_the_operator_gets_a_button(
-    visitor: Person, operator_cookie: Cookies, member: Cookies
-) -> None:
-    """What is needed, what is there and who can add it, once."""
-    body: dict[str, object] = {
-        "message": "said by the service", "type": "permission_error", "code": "insufficient_balance",
-        "param": None, "details": [], "request_id": "req_1",
-        "balance": {"needed": "6.000000", "available": "0.050000", "currency": "CNY"},
-    }  # fmt: skip
-    page = visitor.page
-    page.route("**/web/v1/jobs", lambda route: route.fulfill(status=403, json={"error": body}))
-    told = []
-    for cookie in (operator_cookie, member):
-        visitor.enter(cookie, "/images")
-        page.get_by_label("Prompt").fill("a red circle")
-        page.get_by_role("button", name="Draw").click()
-        told.append(page.get_by_role("alert").inner_text().replace("\n", " "))
-        adds = page.get_by_role("alert").get_by_role("link", name="Add credit")
-        expect(adds).to_have_count(1 if cookie is operator_cookie else 0)
-
-    assert all(text.startswith("This needs ¥6.00, and ¥0.05 is available.") for text in told)
-    assert "The operator of this service can add credit." in told[1] and "operator" not in told[0]
-    assert not [text for text in told if "said by the service" in text]
-
-
-@pytest.mark.variant("page")
-def test_a_service_that_is_away_is_said_and_nothing_is_lost(visitor: Person, member: Cookies) -> None:
-    """What was written stays, and sending it again works when the service is back."""
-    page = visitor.enter(member, "/chat")
-    page.get_by_label("Message").fill("Are you there?")
-    page.context.set_offline(True)
-    page.get_by_role("button", name="Send").click()
-    expect(page.get_by_role("alert")).to_contain_text("The service does not answer.")
-    expect(page.get_by_label("Message")).to_have_value("Are you there?")
-    page.context.set_offline(False)
-    page.get_by_role("button", name="Send").click()
-
-    page.locator(".turn.assistant footer").wait_for()
-
-
 @pytest.mark.variant("page")
 def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tmp_path: Path) -> None:
     """A FLAC goes as it is, an Ogg file of two channels is mixed and made one, what is no sound is said."""
@@ -272,38 +222,6 @@ def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tm
     assert (16_000, 1) == (rate, decoded.shape[1])
     # Browsers differ in whether they drop the padding of the last block: up to 1,024 frames at 48 kHz.
     assert abs(len(decoded) - 16_000) <= 342
-
-
-@pytest.mark.variant("page")
-def test_several_recordings_keep_their_names_and_are_taken_up_again(
-    visitor: Person, member: Cookies, tmp_path: Path
-) -> None:
-    """Each has its own result under its name; a stored one is recognised again without being sent again."""
-    names = ["morning.flac", "一次会议.flac"]
-    files = _recordings(tmp_path, *names)
-    page = visitor.enter(member, "/recognition")
-    page.set_input_files("input[type=file]", files)
-    page.get_by_role("button", name="Recognise").press("Enter")
-    results = [page.get_by_role("region", name=name) for name in names]
-    for result in results:
-        expect(result.locator(".transcripts ol li").first).to_be_visible()
-        expect(result.get_by_text("both transcripts have the same words")).to_be_visible()
-        expect(result.get_by_text("fake/word-timestamps · English")).to_be_visible()
-    with page.expect_download() as saved:
-        results[1].get_by_role("button", name="VTT").first.click()
-    sent = []
-    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
-    results[0].get_by_role("button", name="Again with other settings").click()
-    # Its settings are read first, and would replace those that are chosen before.
-    expect(page.get_by_role("button", name="Recognise", exact=True)).to_be_enabled()
-    page.locator("#language").select_option("ja")
-    page.get_by_role("button", name="Recognise").click()
-    expect(page.get_by_text("fake/word-timestamps · Japanese")).to_be_visible()
-    jobs = visitor.ask("GET", "/web/v1/jobs?kind=recognition&limit=3")[1]["data"]
-
-    assert "一次会议.segment_text.vtt" == saved.value.suggested_filename
-    assert [f"{visitor.url}/web/v1/jobs"] == sent
-    assert jobs[0]["input_artifact_ids"] == jobs[2]["input_artifact_ids"] != jobs[1]["input_artifact_ids"]
 
 
 def test_every_recording_is_sent_once(visitor: Person, tmp_path: Path) -> None:
@@ -360,37 +278,6 @@ def _hold(page: Page, path: str) -> list[Route]:
 
 def _titles(somebody: Person) -> list[str]:
     return sorted(job["title"] for job in somebody.ask("GET", "/web/v1/jobs?kind=recognition")[1]["data"])
-
-
-@pytest.mark.variant("page")
-def test_a_recording_of_several_parts_says_how_far_it_is(
-    visitor: Person, member: Cookies, tmp_path: Path
-) -> None:
-    """While one part is done and another is not the page tells the seconds; the end has the words of both."""
-    visitor.become(member)
-    page = visitor.page
-    samples = np.zeros(LONG_S * RATE, np.int16)
-    # Of one value: the fake engine waits here, half a second and then three.
-    for start_s, wait in ((30, 1105), (LONG_S - 30, 1130)):
-        samples[start_s * RATE : (start_s + 1) * RATE] = np.arange(RATE) % 997 + 1
-        samples[(start_s + 2) * RATE : (start_s + 3) * RATE] = wait
-    soundfile.write(tmp_path / "long.flac", samples, RATE)
-    visitor.open("/recognition")
-    page.set_input_files("input[type=file]", tmp_path / "long.flac")
-    page.get_by_role("button", name="Recognise").click()
-    status = page.locator(".result [role=status]")
-    expect(status).to_have_text(re.compile(rf"^[1-9]\d* of {LONG_S} seconds transcribed"), timeout=30_000)
-    said = status.inner_text()
-    value = status.locator("progress").get_attribute("value")
-    page.locator(".transcripts ol li").first.wait_for()
-    shown = page.locator(".transcripts").inner_text()
-    [job] = visitor.ask("GET", "/web/v1/jobs?kind=recognition&limit=1")[1]["data"]
-    transcript = visitor.ask("GET", f"/web/v1/artifacts/{job['artifacts'][0]['id']}/content")[1]
-
-    assert int(said.split(" ")[0]) < LONG_S
-    assert value is not None and 0 < float(value) < 1
-    assert 2 == len(transcript["parts"])
-    assert ["0:30.0", "11:30.0"] == [time for time in ("0:30.0", "11:30.0") if time in shown]
 
 
 @pytest.mark.variant("page")
@@ -453,64 +340,6 @@ def test_conversations_stay_in_this_browser_and_this_account(visitor: Person, me
 
 
 @pytest.mark.variant("page")
-def test_a_message_is_written_again_and_an_answer_made_again(visitor: Person, member: Cookies) -> None:
-    """What came after a changed message is replaced, and is back with Undo; so is an answer."""
-    page = visitor.enter(member, "/chat")
-    page.get_by_text("Settings").click()
-    page.get_by_label("Temperature").fill("1")
-    _say(visitor, "Hold the note.")
-    first = page.locator(".turn.assistant .words").inner_text()
-    page.get_by_role("button", name="Answer again").click()
-    expect(page.locator(".turn.assistant .words")).not_to_have_text(first)
-    expect(page.get_by_role("button", name="Answer again")).to_be_visible()
-    page.get_by_role("button", name="Edit").click()
-    page.get_by_role("textbox", name="Edit").fill("Let it go.")
-    page.get_by_role("textbox", name="Edit").press("Enter")
-    expect(page.locator(".turn.assistant .words")).to_contain_text("Let it go.")
-    expect(page.locator(".turn")).to_have_count(2)
-    page.get_by_role("button", name="Undo").last.click()
-
-    expect(page.locator(".turn.user .words")).to_have_text("Hold the note.")
-    page.get_by_role("button", name="New").click()
-    page.get_by_label("Message").fill("[fake:slow=5] one two")
-    page.get_by_label("Message").press("Enter")
-    page.locator(".turn.assistant").wait_for()
-    page.reload()
-    expect(page.locator(".turn.user .words")).to_have_text("[fake:slow=5] one two")
-    expect(page.get_by_role("button", name="Answer again")).to_be_visible()
-
-
-@pytest.mark.variant("page")
-def test_a_changed_message_that_is_not_answered_replaces_nothing(visitor: Person, member: Cookies) -> None:
-    """The conversation stays, on the page and in the browser."""
-    page = visitor.enter(member, "/chat")
-    _say(visitor, "First question.")
-    _say(visitor, "Second question.")
-    before = page.locator(".turn .words").all_inner_texts()
-    _hold(page, "**/web/v1/chat/completions")
-    page.get_by_role("button", name="Edit").last.click()
-    page.get_by_role("textbox", name="Edit").fill("Another question.")
-    with page.expect_request("**/web/v1/chat/completions"):
-        page.get_by_role("textbox", name="Edit").press("Enter")
-    page.get_by_role("button", name="Undo").last.click()
-    expect(page.locator(".talk")).to_have_attribute("aria-busy", "false")
-    undone = page.locator(".turn .words").all_inner_texts()
-    refused = {"error": {"code": "insufficient_balance", "message": "Too little.", "request_id": "req_1"}}
-    page.route("**/web/v1/chat/completions", lambda route: route.fulfill(status=403, json=refused))
-    page.get_by_label("Message").fill("A third one.")
-    page.get_by_role("button", name="Edit").first.click()
-    page.get_by_role("textbox", name="Edit").fill("Another question.")
-    page.get_by_role("textbox", name="Edit").press("Enter")
-    expect(page.locator(".say [role=alert]")).to_be_visible()
-    expect(page.get_by_label("Message")).to_have_value("Another question.\nA third one.")
-    shown = page.locator(".turn .words").all_inner_texts()
-    page.reload()
-    expect(page.locator(".turn")).to_have_count(4)
-
-    assert before == undone == shown == page.locator(".turn .words").all_inner_texts()
-
-
-@pytest.mark.variant("page")
 def test_two_tabs_lose_no_turn_of_a_conversation(visitor: Person) -> None:
     """What the other tab has added is taken over before a message, and stays if it comes during an answer."""
     visitor.register("two-tabs")
@@ -559,3 +388,218 @@ def _say(somebody: Person, words: str) -> None:
     before = answers.count()
     _send(somebody.page, words)
     expect(answers).to_have_count(before + 1)
+
+
+@pytest.mark.variant("page")
+def test_many_jobs_are_saved_and_erased_at_once(visitor: Person, member: Cookies) -> None:
+    """By keyboard: the archive has each result under its title, byte for byte."""
+    page = visitor.enter(member, "/jobs")
+    ids = [visitor.submit("fake/image", {"prompt": f"many {n}"}, chapter="many") for n in range(3)]
+    assert {"succeeded"} == {visitor.finish(one) for one in ids}
+    visitor.open("/jobs?label=chapter%3Dmany")
+    boxes = page.get_by_role("checkbox", name=re.compile("^Choose: many"))
+    expect(boxes).to_have_count(3)
+    page.get_by_label("Select all shown").press("Space")
+    expect(page.get_by_text("Selected: 3")).to_be_visible()
+    boxes.first.press("Space")
+    with page.expect_download() as archive:
+        page.get_by_role("button", name="Download", exact=True).press("Enter")
+    with zipfile.ZipFile(io.BytesIO(Path(archive.value.path()).read_bytes())) as files:
+        faults = files.testzip()
+        saved = {name: files.read(name) for name in files.namelist()}
+    jobs = [visitor.ask("GET", f"/web/v1/jobs/{one}")[1] for one in ids]
+    contents = [
+        page.request.get(f"{visitor.url}/web/v1/artifacts/{job['artifacts'][0]['id']}/content").body()
+        for job in jobs[:2]
+    ]
+    refused = {"error": {"code": "job_not_finished", "message": "Not now.", "request_id": "req_1"}}
+    page.route(f"**/jobs/{ids[0]}/content", lambda route: route.fulfill(status=409, json=refused), times=1)
+    page.get_by_role("button", name="Erase the content").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Erase the content").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("Not now.")
+    expect(page.locator(".lines.jobs .erased")).to_have_count(1)
+    page.get_by_label("Kind").select_option("speech")
+    page.get_by_label("Kind").select_option("")
+    expect(boxes).to_have_count(2)
+    expect(page.get_by_text("Selected:")).to_have_count(0)
+    states = [visitor.ask("GET", f"/web/v1/jobs/{one}")[1]["erased_at"] is not None for one in ids]
+
+    assert faults is None
+    assert {f"many {n} {ids[n][-8:]}.png": contents[n] for n in range(2)} == saved
+    assert [False, True, False] == states
+
+
+@pytest.mark.variant("page")
+def test_recognition_is_tried_with_an_example(visitor: Person, member: Cookies) -> None:
+    """A recording that speaks the reader's language, by keyboard alone and without a file."""
+    page = visitor.enter(member, "/recognition")
+    page.get_by_role("button", name="Try it with an example").press("Enter")
+    expect(page.get_by_role("button", name="Recognise")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.locator(".transcripts ol li").first.wait_for()
+    [job] = visitor.ask("GET", "/web/v1/jobs?kind=recognition&limit=1")[1]["data"]
+    voices = visitor.ask("GET", "/web/v1/voices")[1]["data"]
+    english = next(one for one in voices if one["kind"] == "official" and "en" in one["languages"])
+
+    assert f"Example {english['name']}.wav" == job["title"]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A server that takes everything."""
+    made = Receiver()
+    yield made
+    made.close()
+
+
+@pytest.mark.variant("page")
+def test_a_webhook_from_its_making_to_its_end(visitor: Person, member: Cookies, receiver: Receiver) -> None:
+    """By keyboard: its secret is shown once and verifies what arrives; what was refused is resent."""
+    page = visitor.enter(member, "/keys")
+    page.keyboard.press("g")
+    page.keyboard.press("w")
+    page.get_by_label("Address").press_sequentially("ftp://a.example")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("url")
+    page.get_by_label("Address").fill(receiver.url)
+    page.get_by_label("a job was cancelled").press("Space")
+    page.get_by_role("button", name="Make the webhook").press("Enter")
+    secret = page.locator(".secret code").inner_text()
+    page.locator(".secret").get_by_role("button", name="Copy").press("Enter")
+    expect(page.locator(".secret").get_by_role("button")).to_have_text("Copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    page.get_by_role("button", name="I have saved it").press("Enter")
+    receiver.answering = plainly(503)
+    page.get_by_role("button", name="Send a test").press("Enter")
+    rows = page.locator("tbody tr")
+    expect(rows.first).to_contain_text("503")
+    receiver.answering = plainly(204)
+    rows.first.get_by_role("button", name="Send again").press("Enter")
+    expect(rows.first.locator(".state")).to_have_text("delivered")
+    first, *_, last = receiver.wait(2)
+    shown = visitor.ask("GET", "/web/v1/webhooks")[1]["data"][0]
+    page.get_by_role("button", name="Pause").press("Enter")
+    expect(page.get_by_text("Paused: nothing is sent")).to_be_visible()
+    page.get_by_role("button", name="Enable").press("Enter")
+    page.get_by_role("button", name="New secret").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="New secret").press("Enter")
+    page.locator(".secret code").wait_for()
+    rotated = page.locator(".secret code").inner_text()
+    page.get_by_role("button", name="Delete").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").press("Enter")
+    expect(page.get_by_text("No webhooks yet")).to_be_visible()
+
+    for message in (first, last):
+        Webhook(secret).verify(message.body, message.headers)
+    assert "webhook.test" == json.loads(first.body)["type"]
+    assert first.id == last.id and secret == copied != rotated
+    assert ["job.succeeded", "job.failed"] == shown["events"]
+    assert secret not in page.content() and rotated not in page.content()
+    assert [] == visitor.ask("GET", "/web/v1/webhooks")[1]["data"]
+
+
+@pytest.mark.variant("page")
+def test_a_job_from_elsewhere_appears_without_a_poll(visitor: Person, fake_house: RunningService) -> None:
+    """While nothing happens the list asks for nothing, however long; then it asks for what is new."""
+    page, polls = visitor.page, list[str]()
+    page.clock.install()
+    visitor.enter("elsewhere", "/jobs")
+    # What the worker of all tabs says is in `window.news`.
+    [script] = BUILT.parent.glob("assets/changes.worker-*.js")
+    page.evaluate(JOIN, f"/assets/{script.name}")
+    page.wait_for_function("() => window.news.at(-1)?.isUp === true")
+    page.clock.run_for(2000)
+    page.on("request", lambda one: polls.append(one.url) if "/web/v1/jobs?" in one.url else None)
+    page.clock.run_for(POLLED_MS)
+    quiet = len(polls)
+    key = fake_house.make_key("elsewhere")
+    asked = {"model": "fake/speech", "parameters": {"text": "From elsewhere."}}
+    with fake_house.client(key) as client:
+        client.post("/v1/jobs", json=asked, headers={"Idempotency-Key": "one"})
+    expect(page.locator(".lines.jobs > li")).to_contain_text("From elsewhere.")
+    expect(page.locator(".lines.jobs .state")).to_have_text("Succeeded")
+
+    assert 0 == quiet
+    assert 1 <= len(polls) <= 6
+
+
+def test_what_people_write_is_never_markup(visitor: Person, member: Cookies) -> None:
+    """Names and texts of any kind are shown as they are: nothing of them runs (R206)."""
+    visitor.enter(member, "/keys")
+    visitor.ask("POST", "/web/keys", {"name": HOSTILE[:80], "models": None, "expires_at": None})
+    visitor.open("/keys")
+    expect(visitor.page.locator("tbody td").first).to_have_text(HOSTILE[:80])
+    visitor.open("/speech")
+    visitor.page.get_by_label("The text to speak").fill(HOSTILE)
+    visitor.page.get_by_role("button", name="Generate").click()
+    visitor.page.locator(".result .state.succeeded").wait_for()
+    visitor.page.get_by_role("link", name="Open its page").click()
+    expect(visitor.page.locator("pre code")).to_contain_text("onerror")
+
+    assert "stolen" != visitor.page.title()
+    assert 0 == visitor.page.locator("img[src=x]").count()
+
+
+def test_an_address_cannot_lead_astray(visitor: Person) -> None:
+    """After logging in one is at a page of the studio, whatever the address asked for."""
+    visitor.register("astray")
+    visitor.ask("POST", "/web/logout")
+    for wanted in (
+        "//example.org/",
+        "https://example.org/",
+        "/\\example.org",
+        "javascript:document.title='stolen'",
+    ):
+        visitor.open(f"/login?next={wanted}")
+        visitor.page.get_by_label("Account name").fill("astray")
+        visitor.page.get_by_label("Password").fill("a password for tests")
+        visitor.page.get_by_role("button", name="Log in").click()
+        visitor.page.get_by_role("heading", name="Hello, astray").wait_for()
+
+        assert visitor.page.url.startswith(visitor.url)
+        visitor.ask("POST", "/web/logout")
+
+
+def test_a_session_that_ended_asks_for_the_password_and_comes_back(visitor: Person) -> None:
+    """Nothing of the account stays on the page."""
+    visitor.enter("tired", "/speech")
+    visitor.page.get_by_label("The text to speak").fill("Hold this.")
+    visitor.ask("POST", "/web/logout")
+    with suppress(NotInTime):  # The page asks now and then, and may find out before.
+        visitor.page.get_by_role("link", name="Jobs", exact=True).click(timeout=3_000)
+    visitor.page.get_by_text("Your session has expired.").wait_for()
+    [place] = parse_qs(urlsplit(visitor.page.url).query)["next"]
+    visitor.page.get_by_label("Account name").fill("tired")
+    visitor.page.get_by_label("Password").fill("a password for tests")
+    visitor.page.get_by_role("button", name="Log in").click()
+
+    expect(visitor.page).to_have_url(f"{visitor.url}{place}")
+    visitor.page.get_by_role("link", name="Speech", exact=True).click()
+    assert place in ("/jobs", "/speech")
+    expect(visitor.page.get_by_label("The text to speak")).to_have_value("Hold this.")
+    visitor.page.reload()
+    expect(visitor.page.get_by_label("The text to speak")).to_have_value("Hold this.")
+
+
+def test_what_a_model_writes_is_never_markup(visitor: Person, member: Cookies) -> None:
+    """Its Markdown and formulas are shown."""
+    page = visitor.enter(member, "/chat")
+    good, bad = "[good](https://example.org/)", "[bad](javascript:document.title='stolen')"
+    picture = "![picture](https://example.org/p.png)"
+    page.get_by_label("Message").fill(f"**loud** $x^2$ {good} {bad} {picture} {HOSTILE}")
+    # Until the page knows the models, Enter does nothing and the button is disabled.
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
+    page.get_by_label("Message").press("Enter")
+    words = page.locator(".turn.assistant .words")
+    expect(page.locator(".turn.assistant footer")).to_be_visible()
+    expect(words.locator("strong")).to_have_text("loud")
+    expect(words.locator("math")).to_be_visible()
+    links = words.locator("a").evaluate_all("links => links.map(one => [one.href, one.rel, one.target])")
+
+    assert [
+        ["https://example.org/", "noopener noreferrer nofollow", "_blank"],
+        ["https://example.org/p.png", "noopener noreferrer nofollow", "_blank"],
+    ] == links
+    assert "stolen" != page.title()
+    assert 0 == words.locator("img, script").count()
+    expect(words).to_contain_text("<img src=x onerror=")

@@ -3,23 +3,16 @@
 `faults` has every error of a script, every breach of the pages' policy and every request to another host.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import soundfile
 from playwright.sync_api import Browser, Locator, expect
 
-from features.studio.browser.browser import Cookies, Person, person
-from features.studio.browser.conftest import VARIABLES
+from features.studio.browser.browser import Person, person
 from servers.document import METHODS, document
 from servers.service import RunningService
-from servers.upstream import UpstreamServer
 
 WIDTHS = (390, 1280)
 READ = """() => [...document.querySelectorAll('section')].map(one => [one.id, {
@@ -35,31 +28,11 @@ UNFOLD_SOME = """ids => {
 }"""
 """Sections are alike: axe takes long, so it looks at all of them folded, and at a few unfolded."""
 UNFOLDED = ["createJob", "showJob", "schema-Operation"]
-EMBEDDINGS = """
-[models."example/embeddings"]
-upstream = "{url}"
-upstream_model = "vectors"
-serves = "embeddings"
-"""
 STRUCTURE = ["duplicate-id-aria", "label", "link-name", "button-name", "list", "definition-list", "dlitem"]
 MESSAGES = """async () => {
   const { MESSAGES } = await import('./docs/messages.js')
   return Object.values(MESSAGES).map(texts => Object.keys(texts).sort())
 }"""
-
-
-@pytest.fixture(scope="module")
-def fake_house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    """A service with the fake engines, and another server behind it for the example of embeddings."""
-    folder = tmp_path_factory.mktemp("studio")
-    with closing(UpstreamServer()) as upstream:
-        settings = folder / "tenuto.toml"
-        settings.write_text(EMBEDDINGS.format(url=upstream.url))
-        variables = VARIABLES | {"TENUTO_CONFIG": str(settings)}
-        running = RunningService(folder / "data", variables=variables)
-        running.start()
-        yield running
-        running.stop()
 
 
 @pytest.fixture(scope="module")
@@ -182,112 +155,6 @@ def test_a_job_is_submitted_followed_and_its_result_checked(reader: Person, key:
     assert {key} == {
         one.headers["authorization"].removeprefix("Bearer ") for one in requests if "/v1/" in one.url
     }
-
-
-@pytest.mark.variant("page")
-def test_every_example_is_accepted(reader: Person, key: str, tmp_path: Path) -> None:
-    """All bodies that the forms offer, as they stand there."""
-    tone = (8000 * np.sin(np.arange(32_000) / 20)).astype(np.int16)
-    for name in ("tone.flac", "tone.wav"):
-        soundfile.write(tmp_path / name, tone, 16_000)
-    paste(reader, key)
-    upload(reader, "createInputArtifact", tmp_path / "tone.flac")
-    upload(reader, "createVoice", tmp_path / "tone.wav", **{"X-Service-Voice-Name": "%E5%A3%B0"})
-    refused = []
-    for operation, examples in bodies().items():
-        form = opened(reader, operation)
-        for name in examples:
-            if name:
-                form.get_by_label("Examples").select_option(name)
-            status = sent(form)
-            refused += [] if status.startswith("2") else [(operation, name, form.inner_text())]
-
-    assert [] == refused
-    forms = {"createJob", "renameVoice", "saveVoicePreference", "createChatCompletion"}
-    forms |= {"createWebhook", "changeWebhook"}
-    openai = {"createSpeech", "createImages", "createResponse", "createEmbedding"}
-    assert forms | openai == set(bodies())
-
-
-def bodies() -> dict[str, list[str]]:
-    """The names of the examples of each operation with a body of JSON; a single one has no name."""
-    operations = [
-        item[method] for item in document()["paths"].values() for method in METHODS if method in item
-    ]
-    media = {
-        one["operationId"]: one["requestBody"]["content"].get("application/json")
-        for one in operations
-        if "requestBody" in one
-    }
-    return {name: list(one.get("examples", [""])) for name, one in media.items() if one is not None}
-
-
-def sent(form: Locator) -> str:
-    """Send the form; the status of the response."""
-    with form.page.expect_response("**/v1/**", timeout=180_000) as response:
-        form.get_by_role("button", name="Send").click()
-    expect(form.locator(".told").first).to_have_text(re.compile(f"^{response.value.status} "))
-    return str(response.value.status)
-
-
-def upload(reader: Person, operation: str, file: Path, **headers: str) -> None:
-    """Choose a file in its form, see its hash there, and send it."""
-    form = opened(reader, operation)
-    for name, value in headers.items():
-        form.get_by_label(name).fill(value)
-    form.get_by_label("File", exact=True).set_input_files(file)
-    expect(form.get_by_label("X-Service-Content-SHA256")).to_have_value(
-        hashlib.sha256(file.read_bytes()).hexdigest()
-    )
-
-    assert "201" == sent(form), form.inner_text()
-
-
-@pytest.mark.variant("page")
-def test_a_chat_is_shown_as_it_arrives(reader: Person, key: str) -> None:
-    """Events as they are, to the last one; a faulty body gets the service's own words."""
-    paste(reader, key)
-    form = opened(reader, "createChatCompletion")
-    form.get_by_label("Examples").select_option("stream")
-    form.get_by_role("button", name="Send").click()
-    expect(form.locator("[aria-label=stream]")).to_contain_text("data: [DONE]")
-    form.get_by_label("Request body", exact=True).fill('{"model": 1}')
-    form.get_by_role("button", name="Send").click()
-
-    expect(form.locator(".told").first).to_have_text(re.compile("^400 Bad Request in "))
-    expect(form.locator("[aria-label=body]")).to_contain_text('"code": "invalid_request"')
-
-
-@pytest.mark.variant("page")
-def test_the_studio_leads_to_the_reference_and_back(visitor: Person, member: Cookies) -> None:
-    """For visitors who are not signed in, and from the menu; the language and the theme are the same."""
-    page = visitor.page
-    visitor.open("/login")
-    visitor.speak("zh")
-    page.get_by_role("link", name="API 参考").click()
-    expect(page.get_by_role("heading", name="API 参考")).to_be_visible()
-    page.locator("#schema-Error").wait_for()
-    visitor.speak("en")
-    visitor.become(member)
-    page.get_by_role("link", name="Tenuto", exact=True).click()
-    page.get_by_role("heading", name="Hello, member").wait_for()
-    page.get_by_role("link", name="API reference").click()
-
-    expect(page.get_by_role("heading", name="API reference")).to_be_visible()
-    assert visitor.url + "/docs" == page.url
-
-
-@pytest.mark.variant("page")
-def test_a_wrong_key_is_reported(reader: Person) -> None:
-    """One that the service refuses, and one that no header can carry."""
-    reader.page.get_by_label("API key").fill("tn_wrong")
-    reader.page.keyboard.press("Enter")
-    expect(reader.page.locator("#key-state")).to_have_text("The service refuses this key.")
-    form = opened(reader, "listModels")
-    reader.page.get_by_label("API key").fill("tn_密钥")
-    form.get_by_role("button", name="Send").click()
-
-    expect(form.locator(".told")).to_have_text(re.compile("^A header cannot carry this value: Authorization"))
 
 
 @pytest.mark.variant("page")

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page
 
 from features.studio.browser.browser import Cookies, Person
-from features.studio.browser.scenes import SUBMIT
 from servers.service import RunningService
 
 RUNS_S = 120
@@ -43,36 +42,13 @@ def test_code_of_a_speech_job_speaks_the_same(
 ) -> None:
     """The text is hard to quote; the result of each is the artifact of the job, byte for byte."""
     visitor.enter(member, "/jobs")
-    job_id = visitor.page.evaluate(SUBMIT, ["fake/speech", {"text": TEXT, "lang": "en", "use_random": True}])
+    job_id = visitor.submit("fake/speech", {"text": TEXT, "lang": "en", "use_random": True})
     visitor.open(f"/jobs/{job_id}")
     visitor.page.locator(".state.succeeded").wait_for()
     [artifact] = visitor.ask("GET", f"/web/v1/jobs/{job_id}")[1]["artifacts"]
     spoken = visitor.page.request.get(f"{visitor.url}/web/v1/artifacts/{artifact['id']}/content").body()
     made = _results(_snippets(visitor.page), environment, tmp_path, "speech.wav")
 
-    assert dict.fromkeys([*JOB, "openai-python"], spoken) == made
-
-
-@pytest.mark.variant("page")
-def test_code_of_the_speech_form_speaks_what_the_form_says(
-    visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
-) -> None:
-    """With its settings, before anything is submitted: the very sound that the button then makes."""
-    page = visitor.enter(member, "/speech")
-    text = page.get_by_label("The text to speak")
-    text.fill(TEXT)
-    page.get_by_label("Speed").fill("2")
-    page.get_by_text("Sliders").click()
-    page.get_by_label("Sad").fill("0.4")
-    made = _results(_snippets(page), environment, tmp_path, "speech.wav")
-    page.get_by_role("button", name="Generate").click()
-    page.locator(".result .state.succeeded").wait_for()
-    [job] = visitor.ask("GET", "/web/v1/jobs?kind=speech&limit=1")[1]["data"]
-    content = f"/web/v1/artifacts/{job['artifacts'][0]['id']}/content"
-    spoken = page.request.get(visitor.url + content).body()
-    text.fill("Hold the note. " * 700)
-
-    expect(page.locator("details.snippets")).to_contain_text("One job takes at most 8,192 bytes.")
     assert dict.fromkeys([*JOB, "openai-python"], spoken) == made
 
 

@@ -8,7 +8,7 @@ from tenuto.db.database import Transaction
 from tenuto.money import read
 from tenuto.money.read import Balance, LedgerEntry
 
-_LEDGER = {"after": query.cursor("entry"), "limit": query.limit}
+_LEDGER: query.Rules = {"after": query.cursor("entry"), "limit": query.LIMIT}
 
 
 async def balance(call: Call) -> Answer:

@@ -1,6 +1,5 @@
 """Jobs over HTTP: submit, show, list, cancel."""
 
-from collections.abc import Mapping
 from functools import partial
 
 from tenuto import failpoints, strict_json
@@ -15,22 +14,19 @@ from tenuto.job.read import Job
 from tenuto.job.states import ALL, FINAL
 from tenuto.job.submit import Request, submit_async
 from tenuto.kind.kinds import kinds
+from tenuto.rules import Choice, Integer
 
 MAX_WAIT_S = 30
 
 
-def _kind(value: str) -> tuple[str, str] | None:
-    """A rule for kinds of job, looked up for each request, as they are not known yet on import."""
-    return query.choice(*kinds())(value)
+_SHOW = {"wait": Integer(0, MAX_WAIT_S)}
+PAGE: query.Rules = {"after": query.cursor("job"), "limit": query.LIMIT}
 
 
-_SHOW = {"wait": query.integer(0, MAX_WAIT_S)}
-FILTERS: Mapping[str, query.Rule] = {
-    "state": query.choice(*ALL),
-    "kind": _kind,
-    "model": query.text("the full name of a model"),
-}
-PAGE: Mapping[str, query.Rule] = {"after": query.cursor("job"), "limit": query.limit}
+def filters() -> query.Rules:
+    """What a list of jobs can be asked for. The kinds are not known yet on import."""
+    model = query.text("the full name of a model")
+    return {"state": Choice(ALL), "kind": Choice(tuple(kinds())), "model": model}
 
 
 async def create(call: Call) -> Answer:
@@ -85,15 +81,15 @@ async def index(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
     def find(tx: Transaction, who: Caller) -> tuple[list[Job], str | None]:
-        filters = query.read_query(call, {**FILTERS, **PAGE})
+        asked = query.read_query(call, {**filters(), **PAGE})
         return read.list_jobs(
             tx,
             who,
-            state=filters.get("state"),
-            kind=filters.get("kind"),
-            model=filters.get("model"),
-            after=filters.get("after"),
-            limit=query.limit_of(filters),
+            state=asked.get("state"),
+            kind=asked.get("kind"),
+            model=asked.get("model"),
+            after=asked.get("after"),
+            limit=query.limit_of(asked),
         )
 
     return json_list(*await call.read(find))

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from tenuto import strict_json
 from tenuto.api.call import Call
 from tenuto.errors import Fault, RateLimited, UnsupportedMediaType
-from tenuto.kind.fields import quoted
+from tenuto.rules import quoted
 
 SHA256_HEADER = "X-Service-Content-SHA256"
 IDEMPOTENCY_HEADER = "Idempotency-Key"

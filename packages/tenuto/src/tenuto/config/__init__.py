@@ -24,11 +24,12 @@ from tenuto.config.model_settings import (
     RaySettings,
     UpstreamSettings,
 )
-from tenuto.config.rules import Declaration, declared, no_setting
+from tenuto.config.setting import fault, no_setting, read
 from tenuto.config.settings import DECLARED, Settings
 from tenuto.config.storage import DIRECTORY, WHAT, is_location
-from tenuto.errors import SettingsInvalid
+from tenuto.errors import Fault, SettingsInvalid
 from tenuto.feature import features
+from tenuto.rules import Field, by_name, declared
 
 __all__ = [
     "ADDED",
@@ -56,17 +57,17 @@ _NO_SETTINGS = (failpoints.VARIABLE, "TENUTO_CONFIG", "TENUTO_API_KEY", "TENUTO_
 
 
 @cache
-def declarations() -> Mapping[str, Declaration]:
+def declarations() -> Mapping[str, Field]:
     """What is declared of each setting, by its name: those of features, then the core's."""
     parts = [feature.part(feature.settings) for feature in features().values() if feature.settings]
-    return {name: one for part in (*parts, Settings) for name, one in declared(part).items()}
+    return by_name(field for part in (*parts, Settings) for field in declared(part))
 
 
 def load(
     environment: Mapping[str, str], *, file: Path | None = None, options: Mapping[str, Any] | None = None
 ) -> Settings:
     """Settings from the file, the variables and the options; SettingsInvalid names every wrong one."""
-    faults: list[str] = []
+    faults: list[Fault] = []
     values: dict[str, Any] = {}
     named = environment.get("TENUTO_CONFIG")
     file = file or (Path(named) if named else None)
@@ -79,10 +80,10 @@ def load(
     values.setdefault("cache", f"{environment.get('XDG_CACHE_HOME') or '~/.cache'}/tenuto")
     _add_models(values, faults)
     known = declarations()
-    checked = {name: known[name].rule.read(name, value, faults) for name, value in values.items()}
+    checked = {name: read(known[name].rule, name, value, faults) for name, value in values.items()}
     _check_together(checked, faults)
     if faults:
-        raise SettingsInvalid("settings are wrong:\n  " + "\n  ".join(faults))
+        raise SettingsInvalid("\n  ".join(("settings are wrong:", *map(str, faults))))
     theirs = {name: checked.pop(name) for name in checked.keys() - DECLARED.keys()}
     return Settings(**checked, features=theirs)
 
@@ -97,19 +98,19 @@ def undump(text: str) -> Settings:
     return msgspec.json.decode(text, type=Settings, dec_hook=lambda wanted, value: wanted(value))
 
 
-def _from_file(file: Path, faults: list[str]) -> dict[str, Any]:
+def _from_file(file: Path, faults: list[Fault]) -> dict[str, Any]:
     try:
         content = tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         hint = "; texts are written in quotes" if "Invalid value" in str(error) else ""
-        faults.append(f"{file}: cannot be read: {error}{hint}")
+        faults.append(fault(str(file), f"cannot be read: {error}{hint}"))
         return {}
     known = declarations().keys()
-    faults.extend(f"{file}: {name}: {no_setting(name, known)}" for name in content if name not in known)
+    faults.extend(no_setting(f"{file}: {name}", name, known) for name in content if name not in known)
     return {name: value for name, value in content.items() if name in known}
 
 
-def _add_models(values: dict[str, Any], faults: list[str]) -> None:
+def _add_models(values: dict[str, Any], faults: list[Fault]) -> None:
     """Merge in the tables of models that were added; the operator's own file overrides them, key by key."""
     own = values.get("models", {})
     folder = values["folder"]
@@ -122,7 +123,7 @@ def _add_models(values: dict[str, Any], faults: list[str]) -> None:
             if isinstance(added, dict):
                 tables |= added
             else:
-                faults.append(f'{file}: models: write one table per model, [models."NAME"]')
+                faults.append(fault(f"{file}: models", 'write one table per model, [models."NAME"]'))
     for name, table in tables.items():
         mine = own.get(name, {})
         is_merged = isinstance(mine, dict) and isinstance(table, dict)
@@ -131,7 +132,7 @@ def _add_models(values: dict[str, Any], faults: list[str]) -> None:
         values["models"] = own
 
 
-def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict[str, Any]:
+def _from_environment(environment: Mapping[str, str], faults: list[Fault]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     declared_names = declarations()
     named_elsewhere = {one.named: name for name, one in declared_names.items() if one.named is not None}
@@ -141,25 +142,23 @@ def _from_environment(environment: Mapping[str, str], faults: list[str]) -> dict
         name = named_elsewhere.get(variable, variable.removeprefix(PREFIX).lower())
         if name == "models" or name not in declared_names:
             known = [*(PREFIX + each.upper() for each in declared_names), *named_elsewhere, *_NO_SETTINGS]
-            faults.append(f"{variable}: {no_setting(variable, known)}")
+            faults.append(no_setting(variable, variable, known))
         else:
             values[name] = text
     return values
 
 
-def _check_together(values: Mapping[str, Any], faults: list[str]) -> None:
+def _check_together(values: Mapping[str, Any], faults: list[Fault]) -> None:
     database = values.get("database", "sqlite:///tenuto.db")
     if isinstance(database, str):
         scheme = database.partition("://")[0] if "://" in database else ""
         if scheme not in ("sqlite", "postgresql", "postgres"):
             what = f"{scheme[:20]}:// is not known" if scheme else "is not an address"
-            faults.append(f"database: {what}; write sqlite:///tenuto.db or postgresql://…")
+            faults.append(fault("database", f"{what}; write sqlite:///tenuto.db or postgresql://…"))
     blobs = values.get("blobs", DIRECTORY)
     if isinstance(blobs, str) and not is_location(blobs):
-        faults.append(f"blobs: is not a location; write {WHAT}")
+        faults.append(fault("blobs", f"is not a location; write {WHAT}"))
     heartbeat, silence = values.get("heartbeat_s", 5.0), values.get("silence_s", 30.0)
     if isinstance(heartbeat, float) and isinstance(silence, float) and silence < 3 * heartbeat:
-        faults.append(
-            "silence_s: must be at least three heartbeats (heartbeat_s); otherwise jobs are taken from"
-            " workers that are still alive"
-        )
+        message = "must be at least three heartbeats (heartbeat_s); otherwise jobs are taken from"
+        faults.append(fault("silence_s", f"{message} workers that are still alive"))

@@ -20,19 +20,10 @@ from tenuto.config.addresses import (
     is_prefix,
 )
 from tenuto.config.model_settings import ModelSettings, read_models
-from tenuto.config.rules import (
-    Amount,
-    Choice,
-    Declaration,
-    Form,
-    Integer,
-    Location,
-    Number,
-    Text,
-    declared,
-    micros,
-)
+from tenuto.config.setting import Amount, fault
 from tenuto.config.storage import DIRECTORY
+from tenuto.errors import Fault
+from tenuto.rules import Choice, Field, Form, Integer, Number, by_name, declared, wrong_type
 
 EngineSet = Literal["real", "fake"]
 Pull = Literal["missing", "never"]
@@ -46,8 +37,24 @@ T = TypeVar("T", bound=Struct)
 class Models(Struct, frozen=True):
     """A table for each model (`config.model_settings`)."""
 
-    def read(self, name: str, value: Any, faults: list[str]) -> Any:
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
         return read_models(value, faults)
+
+
+class Location(Struct, frozen=True):
+    """A file or a folder."""
+
+    expected = "a path"
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        if not value or not isinstance(value, str | Path):
+            faults.append(wrong_type(param, value, self.expected))
+            return value
+        try:
+            return Path(value).expanduser()
+        except RuntimeError:
+            message = f"there is no home folder for {value}; name another folder, or set HOME"
+            faults.append(fault(param, message))
 
 
 class Settings(Struct, frozen=True):
@@ -55,7 +62,7 @@ class Settings(Struct, frozen=True):
 
     folder: Annotated[Path, Location(), "the data folder; also `--data`", "TENUTO_DATA"]
     database: Annotated[
-        str, Text(), "where the records are: a file in the data folder, or `postgresql://…`"
+        str, Form("a text"), "where the records are: a file in the data folder, or `postgresql://…`"
     ] = "sqlite:///tenuto.db"
     migrations: Annotated[
         Migrations,
@@ -65,7 +72,7 @@ class Settings(Struct, frozen=True):
     ] = "apply"
     blobs: Annotated[
         str,
-        Text(),
+        Form("a text"),
         "where the bytes are: `directory` is in the data folder; `s3://BUCKET/PREFIX` is an S3-compatible"
         " store: see [storage](storage.md)",
     ] = DIRECTORY
@@ -82,7 +89,9 @@ class Settings(Struct, frozen=True):
         EngineSet, Choice(get_args(EngineSet)), "`real`, or `fake` for tests and trials; also `--engines`"
     ] = "real"
     host: Annotated[
-        str, Text(), "the address to listen on; also `--host`. Tenuto speaks plain HTTP: put TLS before it"
+        str,
+        Form("a text"),
+        "the address to listen on; also `--host`. Tenuto speaks plain HTTP: put TLS before it",
     ] = "127.0.0.1"
     port: Annotated[int, Integer(0, 65_535), "{range}; 0 chooses a free one; also `--port`"] = 8080
     api_processes: Annotated[
@@ -91,7 +100,7 @@ class Settings(Struct, frozen=True):
         "{range} processes of `tenuto serve` that answer callers, on one address: see [below]"
         "(#several-api-processes); 0: one on SQLite, on PostgreSQL one for every four cores, one to four",
     ] = 0
-    metrics_host: Annotated[str, Text(), "the address of `/metrics`"] = "127.0.0.1"
+    metrics_host: Annotated[str, Form("a text"), "the address of `/metrics`"] = "127.0.0.1"
     metrics_port: Annotated[
         int,
         Integer(0, 65_535),
@@ -187,18 +196,18 @@ class Settings(Struct, frozen=True):
     ] = "20"
     public_url: Annotated[
         str,
-        Form(is_origin, "an address such as https://tenuto.example.com"),
+        Form("an address such as https://tenuto.example.com", is_origin),
         "where people reach the studio, such as `https://tenuto.example.com`, for the links that are printed",
     ] = "none"
     base_path: Annotated[
         str,
-        Form(is_prefix, "a path such as /tenuto, without a slash at its end"),
+        Form("a path such as /tenuto, without a slash at its end", is_prefix),
         "the path on that host under which everything is served, such as `/tenuto`: see "
         "[proxies](proxies.md#below-a-path)",
     ] = "none"
     trusted_proxies: Annotated[
         str,
-        Form(are_networks, "a list of addresses such as 127.0.0.1, 10.0.0.0/8"),
+        Form("a list of addresses such as 127.0.0.1, 10.0.0.0/8", are_networks),
         "addresses or networks, comma-separated, whose `X-Forwarded-For` and `X-Forwarded-Proto` are "
         "believed",
     ] = "none"
@@ -210,7 +219,7 @@ class Settings(Struct, frozen=True):
     ] = 24
     cors_origins: Annotated[
         str,
-        Form(are_origins, "a list of origins such as https://app.example.com, or *"),
+        Form("a list of origins such as https://app.example.com, or *", are_origins),
         "origins, comma-separated, whose pages may call `/v1/…` from a browser with a key; `*`: all",
     ] = "none"
     log_level: Annotated[
@@ -236,12 +245,13 @@ class Settings(Struct, frozen=True):
 
     def initial_credit_micros(self) -> int:
         """What a new account starts with."""
-        return 0 if self.prices == "free" else micros("initial_credit", self.initial_credit, [])
+        amount: int = Amount(in_micros=True).read("initial_credit", self.initial_credit, [])
+        return 0 if self.prices == "free" else amount
 
     def base(self) -> str:
         """The prefix of all our paths; empty at the root."""
         return "" if self.base_path == NONE else self.base_path
 
 
-DECLARED: Mapping[str, Declaration] = declared(Settings)
+DECLARED: Mapping[str, Field] = by_name(declared(Settings))
 """The core's, by the name of the setting."""

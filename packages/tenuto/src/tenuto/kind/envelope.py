@@ -3,14 +3,14 @@
 Nothing here knows which models there are, or what the parameters of a kind must be.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from tenuto.errors import Fault
-from tenuto.kind.fields import Field, Text, by_name, read_fields, read_items, short, too_long, wrong_type
+from tenuto.rules import Field, Text, Texts, by_name, read_fields, short, wrong_type
 
 MAX_MODEL_CHARACTERS = 200
 MAX_ID_CHARACTERS = 100
@@ -26,16 +26,6 @@ class _Object:
         if type(value) is not dict:
             faults.append(wrong_type(param, value, "an object"))
         return value
-
-
-class _Ids:
-    """An array of ids; the kind determines how many there must be."""
-
-    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
-        if type(value) is not list:
-            faults.append(wrong_type(param, value, "an array of strings"))
-            return value
-        return tuple(read_items(Text(MAX_ID_CHARACTERS, "characters"), param, value, faults))
 
 
 class Metadata:
@@ -54,21 +44,18 @@ class Metadata:
 
 
 def _pair_faults(param: str, name: str, text: Any) -> list[Fault]:
-    faults = []
+    faults: list[Fault] = []
     if len(name) > MAX_METADATA_NAME_CHARACTERS:
         message = f"has a name of {len(name)} characters; at most {MAX_METADATA_NAME_CHARACTERS} are allowed"
         faults.append(Fault(param, "too_long", message))
-    if type(text) is not str:
-        faults.append(wrong_type(param, text, "a string"))
-    else:
-        faults.extend(too_long(param, text, MAX_METADATA_VALUE_CHARACTERS, "characters"))
+    Text(MAX_METADATA_VALUE_CHARACTERS, "characters", may_be_empty=True).read(param, text, faults)
     return faults
 
 
 FIELDS: tuple[Field, ...] = (
     Field("model", Text(MAX_MODEL_CHARACTERS, "characters"), "The model's full public name.", required=True),
     Field("parameters", _Object(), "What the job is to do, as its kind defines it.", required=True),
-    Field("input_artifact_ids", _Ids(), "Uploaded inputs of the job."),
+    Field("input_artifact_ids", Texts(None, Text(MAX_ID_CHARACTERS, "characters")), "Its uploaded inputs."),
     Field("metadata", Metadata(), "Pairs of strings of the caller's own, given back with the job."),
 )
 
@@ -76,11 +63,11 @@ _BY_NAME = by_name(FIELDS)
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
-    """The top level of a valid job body. `input_artifact_ids` is None if left out, which is not `()`."""
+    """The top level of a valid job body. `input_artifact_ids` is None if left out, which is not `[]`."""
 
     model: str
     parameters: Mapping[str, Any]
-    input_artifact_ids: tuple[str, ...] | None = None
+    input_artifact_ids: Sequence[str] | None = None
     metadata: Mapping[str, str] = {}
 
 

@@ -20,7 +20,7 @@ from tenuto.errors import Fault, SettingsInvalid
 from tenuto.feature import features
 from tenuto.host.host import HostResult
 from tenuto.kind.envelope import Envelope
-from tenuto.kind.fields import Field
+from tenuto.rules import Field
 
 GROUP = "tenuto.kinds"
 """The entry point group under which other packages register kinds that need nothing else of a feature."""

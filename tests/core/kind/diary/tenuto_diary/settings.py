@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from tenuto.config.rules import Choice, Integer
+from tenuto.rules import Choice, Integer
 
 
 class DiarySettings(Struct, frozen=True):

@@ -9,8 +9,8 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Fault
 from tenuto.host.host import HostResult
 from tenuto.kind.envelope import Envelope
-from tenuto.kind.fields import Boolean, Choice, Field, Integer, Number, Text, by_name, read_fields
 from tenuto.kind.kinds import Binding, Kind, SuppliedResult
+from tenuto.rules import Boolean, Choice, Field, Integer, Number, Text, by_name, read_fields
 from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 from tenuto_engine.wav import duration_ms, read_pcm16_wav
 

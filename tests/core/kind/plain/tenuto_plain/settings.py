@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from tenuto.config.rules import Integer
+from tenuto.rules import Integer
 
 
 class PlainSettings(Struct, frozen=True):

@@ -9,8 +9,8 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Fault
 from tenuto.host.host import HostResult
 from tenuto.kind.envelope import Envelope
-from tenuto.kind.fields import Field, Integer, Text, by_name, read_fields
 from tenuto.kind.kinds import Binding, Kind, SuppliedResult
+from tenuto.rules import Field, Integer, Text, by_name, read_fields
 from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 
 FIELDS = (

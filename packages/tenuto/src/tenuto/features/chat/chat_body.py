@@ -27,7 +27,7 @@ from tenuto.features.chat.messages import (
     without_nulls,
 )
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS, Metadata
-from tenuto.kind.fields import (
+from tenuto.rules import (
     MAX_FAULTS_NAMED,
     Boolean,
     Choice,

@@ -9,7 +9,7 @@ import msgspec
 
 from tenuto.errors import Fault
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS
-from tenuto.kind.fields import Choice, Integer, Text, by_name, declared, read_fields, wrong_type
+from tenuto.rules import Choice, Integer, Text, by_name, declared, read_fields, wrong_type
 
 MAX_INPUTS = 2048
 MAX_DIMENSIONS = 65_536

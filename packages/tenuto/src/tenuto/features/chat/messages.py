@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tenuto.errors import Fault
-from tenuto.kind.fields import (
+from tenuto.rules import (
     Boolean,
     Choice,
     Field,

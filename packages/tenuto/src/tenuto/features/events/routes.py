@@ -5,7 +5,7 @@ with `Last-Event-ID` where it was.
 """
 
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import msgspec
@@ -34,7 +34,7 @@ QUIET_CHECK_S = 300.0
 RECONNECT_MS = 1_000
 """How long a browser waits before it connects again."""
 
-_QUERY: Mapping[str, query.Rule] = {"after": query.text("the id of an event"), "limit": query.limit}
+_QUERY: query.Rules = {"after": query.text("the id of an event"), "limit": query.LIMIT}
 _encode = msgspec.json.Encoder().encode
 
 

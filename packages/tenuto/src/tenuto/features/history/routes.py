@@ -12,12 +12,14 @@ from tenuto.config import Settings
 from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.features.history import search, usage, usage_rows
+from tenuto.features.history.days import DAY, read_days
 from tenuto.features.history.rows import ChatUsageRow, JobUsage
 from tenuto.features.history.search import Search
 from tenuto.job.read import Job
 from tenuto.kind.kinds import CHAT, kinds
 from tenuto.kind.model import Model
 from tenuto.money.rules import cny
+from tenuto.rules import Form, Integer
 
 DEFAULT_DAYS = 31
 MAX_DAYS = 92
@@ -30,31 +32,28 @@ def routes(settings: Settings) -> Mapping[str, Mapping[str, Handler]]:
     return {"/v1/jobs": {"GET": list_jobs}, "/v1/usage": {"GET": show_usage}}
 
 
-def _searched(value: str) -> tuple[str, str] | None:
-    """A rule for a text to search for: not only white space, and not too long."""
-    if len(value) <= MAX_SEARCHED_CHARACTERS and search.pattern_of(value) is not None:
-        return None
-    return "not_allowed", f"must be 1 to {MAX_SEARCHED_CHARACTERS} characters, not only white space"
-
-
-_LIST: Mapping[str, query.Rule] = {
-    **jobs.FILTERS,
-    "q": _searched,
+_FILTERS: query.Rules = {
+    "q": Form(
+        f"1 to {MAX_SEARCHED_CHARACTERS} characters, not only white space",
+        lambda text: len(text) <= MAX_SEARCHED_CHARACTERS and search.pattern_of(text) is not None,
+    ),
     "voice": query.text("the id of a voice"),
-    "created_from": query.integer(0, search.MAX_TIME_S),
-    "created_before": query.integer(0, search.MAX_TIME_S),
+    "created_from": Integer(0, search.MAX_TIME_S),
+    "created_before": Integer(0, search.MAX_TIME_S),
     **jobs.PAGE,
 }
+"""Beside the core's."""
 _METADATA = re.compile(r"metadata\[(.{0,64})\]\Z", re.DOTALL)
 """A filter on the caller's metadata: `metadata[chapter]=3`."""
-_USAGE = {"since": query.day, "until": query.day}
+_USAGE = {"since": DAY, "until": DAY}
 
 
 async def list_jobs(call: Call) -> Answer:
     """GET /v1/jobs, newest first."""
 
     def find(tx: Transaction, who: Caller) -> tuple[list[Job], str | None]:
-        filters = query.read_query(call, _LIST, families={_METADATA: "metadata[NAME]"})
+        rules = {**jobs.filters(), **_FILTERS}
+        filters = query.read_query(call, rules, families={_METADATA: "metadata[NAME]"})
         return search.list_jobs(
             tx,
             who,
@@ -92,7 +91,7 @@ async def show_usage(call: Call) -> Answer:
     """
     caller = await call.authenticate()
     filters = query.read_query(call, _USAGE)
-    since, until = query.days(call, filters, "since", "until", default=DEFAULT_DAYS, most=MAX_DAYS)
+    since, until = read_days(call, filters, "since", "until", default=DEFAULT_DAYS, most=MAX_DAYS)
 
     def find(tx: Transaction) -> tuple[list[JobUsage], list[ChatUsageRow]]:
         return (

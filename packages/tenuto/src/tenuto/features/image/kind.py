@@ -18,8 +18,8 @@ from tenuto.features.image.png import PngInvalid, read_png
 from tenuto.features.image.settings import ImageSettings
 from tenuto.host.host import HostResult
 from tenuto.kind.envelope import Envelope
-from tenuto.kind.fields import Integer, Number, Text, by_name, declared, read_fields
 from tenuto.kind.kinds import Binding, Kind, SuppliedResult
+from tenuto.rules import Integer, Number, Text, by_name, declared, read_fields
 from tenuto.worker.engine_calls import EngineCalls, ResultInvalid
 
 MEDIA_TYPE = "image/png"

@@ -4,18 +4,19 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from tenuto.config.rules import Choice, are_installed
+from tenuto.config import setting
+from tenuto.errors import Fault
+from tenuto.rules import Choice
 
 
 class _Switch(Struct, frozen=True):
     """`on`, if the tools are installed, or `off`."""
 
-    def read(self, name: str, value: Any, faults: list[str]) -> Any:
-        value = Choice(("on", "off")).read(name, value, faults)
-        if value == "on" and not are_installed("tenuto_mcp.hosted", "mcp"):
-            faults.append(
-                f"{name}: the tools of assistants are not installed; pip install 'tenuto[mcp]' adds them"
-            )
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        value = setting.read(Choice(("on", "off")), param, value, faults)
+        if value == "on" and not setting.are_installed("tenuto_mcp.hosted", "mcp"):
+            message = "the tools of assistants are not installed; pip install 'tenuto[mcp]' adds them"
+            faults.append(setting.fault(param, message))
         return value
 
 

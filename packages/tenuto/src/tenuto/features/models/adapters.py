@@ -17,8 +17,8 @@ from tenuto.host import manifests
 from tenuto.host.manifests import CONCURRENCY, MOST_CONCURRENCY, ROLES, Manifest, ManifestInvalid
 from tenuto.host.registry import ENTRIES, EngineEntry, of_manifest
 from tenuto.host.registry import composed as composed_entry
-from tenuto.kind.fields import by_name, read_fields
 from tenuto.kind.kinds import is_known, kinds
+from tenuto.rules import by_name, read_fields
 
 
 def catalog_entries(
@@ -200,7 +200,7 @@ def _default_faults(manifest: Manifest, adapter: AdapterSettings) -> list[str]:
     kind = kinds().get(manifest.kind)
     fields = by_name(field for field in (kind.fields if kind else ()) if not field.required)
     read_fields(fields, {**manifest.defaults, **adapter.defaults}, ".defaults.", faults)
-    return [f"{fault.param}: {fault.message}" for fault in faults]
+    return [str(fault) for fault in faults]
 
 
 def _unknown(settings: Settings) -> list[str]:

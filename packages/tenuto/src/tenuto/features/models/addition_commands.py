@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tenuto.command.common import json_line, readable_size, report, tell
 from tenuto.command.options import add_location, location_of
-from tenuto.errors import OperatorError, SettingsInvalid
+from tenuto.errors import Fault, OperatorError, SettingsInvalid
 from tenuto.features.models.adapter_commands import python_path, toml
 from tenuto.features.models.commands import bring
 from tenuto_client.commands.console import Console
@@ -360,14 +360,14 @@ def _tested(plan: _Plan, table: dict[str, Any]) -> str:
     from tenuto.kind.model import models
 
     name = plan.addition.model
-    faults: list[str] = []
+    faults: list[Fault] = []
     added = read_models({name: table}, faults)
     settings = replace(plan.settings, models={**added, **_own(plan, name)})
     tell(t("testing {name} on its engine", name=plan.addition.name))
     began_s = time.monotonic()
     try:
         if faults:
-            raise SettingsInvalid("\n".join(faults))
+            raise SettingsInvalid("\n".join(map(str, faults)))
         answer = self_test(models(settings)[name], settings)
     except (SelfTestFailed, SettingsInvalid) as error:
         if table_file(plan.settings, plan.addition).exists():

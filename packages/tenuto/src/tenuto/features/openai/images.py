@@ -38,8 +38,8 @@ from tenuto.file.blob import BlobReader, BlobStore
 from tenuto.file.operations import Opened
 from tenuto.job.read import Job
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS
-from tenuto.kind.fields import Boolean, Choice, Field, Integer, Text, by_name, read_fields, wrong_type
 from tenuto.kind.kinds import kinds
+from tenuto.rules import Boolean, Choice, Field, Integer, Text, by_name, read_fields, wrong_type
 
 KIND = "image"
 DEFAULT_MODEL = "dall-e-2"

@@ -15,8 +15,8 @@ from tenuto.db.database import Transaction
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.features.voices.rows import VoiceName
 from tenuto.host.registry import engines_of
-from tenuto.kind.fields import short
 from tenuto.kind.model import Model
+from tenuto.rules import short
 
 _MODELS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"tts-1(-hd)?(-.*)?|gpt-4o(-mini)?-tts.*|kokoro"), "speech"),

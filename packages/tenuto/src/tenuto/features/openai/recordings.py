@@ -55,8 +55,8 @@ from tenuto.file.blob import BlobRecord, BlobStore
 from tenuto.file.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES
 from tenuto.file.uploads import admit_flac
 from tenuto.job.submit import Accepted, Request, check_admission, submit_with_input_async
-from tenuto.kind.fields import short
 from tenuto.media.flac import READABLE, FlacSummary
+from tenuto.rules import short
 
 T = TypeVar("T")
 FILE = "file"

@@ -33,7 +33,7 @@ from tenuto.features.chat.routes import (
 from tenuto.features.chat.settings import ChatSettings
 from tenuto.features.openai.idempotency_keys import quota_errors
 from tenuto.features.openai.request_jobs import Lenient, ignored_header, lenient
-from tenuto.kind.fields import wrong_type
+from tenuto.rules import wrong_type
 
 _SAME = ("model", "temperature", "top_p", "stream", "user", "metadata")
 _RENAMED = {"max_output_tokens": "max_tokens"}

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Struct
 
-from tenuto.config.rules import Choice, Integer
+from tenuto.rules import Choice, Integer
 
 Switch = Literal["on", "off"]
 

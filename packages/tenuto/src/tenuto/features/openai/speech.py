@@ -43,7 +43,9 @@ from tenuto.features.renditions.routes import FORMS, check_form, rendition, send
 from tenuto.features.voices import operations as voices
 from tenuto.job.read import Job
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS
-from tenuto.kind.fields import (
+from tenuto.kind.kinds import kinds
+from tenuto.logs import get_logger
+from tenuto.rules import (
     WHITE_SPACE,
     Boolean,
     Choice,
@@ -54,8 +56,6 @@ from tenuto.kind.fields import (
     read_fields,
     wrong_type,
 )
-from tenuto.kind.kinds import kinds
-from tenuto.logs import get_logger
 from tenuto_client.languages import spoken
 from tenuto_client.unspoken import unspoken
 from tenuto_engine import cutting

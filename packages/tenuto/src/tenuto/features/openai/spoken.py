@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tenuto.errors import Fault
-from tenuto.kind.fields import quoted
 from tenuto.kind.model import Model
+from tenuto.rules import quoted
 
 FIELD = "language"
 _LISTED = """

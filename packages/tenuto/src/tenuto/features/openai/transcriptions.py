@@ -46,7 +46,7 @@ from tenuto.host.registry import SEGMENT_TEXT
 from tenuto.job import read
 from tenuto.job.read import Job
 from tenuto.kind.envelope import MAX_MODEL_CHARACTERS
-from tenuto.kind.fields import Field, Text, Texts, by_name, quoted, read_fields
+from tenuto.rules import Field, Text, Texts, by_name, quoted, read_fields
 
 KEEPALIVE_S = 15.0
 """Between two comments."""

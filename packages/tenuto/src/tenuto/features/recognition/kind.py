@@ -20,8 +20,8 @@ from tenuto.features.recognition.settings import RecognitionSettings
 from tenuto.file import inputs
 from tenuto.file.inputs import INPUT_MEDIA_TYPE, MAX_INPUT_BYTES, MAX_INPUT_SECONDS
 from tenuto.kind.envelope import Envelope
-from tenuto.kind.fields import Number, Text, Texts, by_name, declared, read_fields
 from tenuto.kind.kinds import Binding, Kind
+from tenuto.rules import Number, Text, Texts, by_name, declared, read_fields
 
 MAX_LANGUAGE_CHARACTERS = 16
 MAX_CONTEXT_CHARACTERS = 20_000

@@ -13,7 +13,7 @@ from tenuto.api.answers import Answer, Headers
 from tenuto.api.artifacts import send_content, send_spans
 from tenuto.api.body_bytes import ClientGone
 from tenuto.api.call import Call, Routes
-from tenuto.api.query import choice, read_query
+from tenuto.api.query import read_query
 from tenuto.config import Settings
 from tenuto.config.addresses import NONE
 from tenuto.db.database import Transaction
@@ -38,13 +38,14 @@ from tenuto.features.renditions.settings import RenditionSettings
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobReader
 from tenuto.file.operations import Opened
+from tenuto.rules import Choice
 
 PIECE_BYTES = 256 << 10
 
 FORMS = AUDIO_FORMS | {AAC.name: AAC}
 """Of audio."""
 
-_SHOW = {"form": choice(*FORMS, *IMAGE_FORMS)}
+_SHOW = {"form": Choice((*FORMS, *IMAGE_FORMS))}
 _FORMS: Mapping[str, Mapping[str, AudioForm | ImageForm]] = {
     WAV.media_type: FORMS,
     PNG.media_type: IMAGE_FORMS,

@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from tenuto.config.addresses import NONE
-from tenuto.config.rules import Form, Integer
+from tenuto.rules import Form, Integer
 
 
 def _is_program(text: str) -> bool:
@@ -21,7 +21,7 @@ class RenditionSettings(Struct, frozen=True):
     ] = 2048
     ffmpeg: Annotated[
         str,
-        Form(_is_program, "the absolute path of a program, or none"),
+        Form("the absolute path of a program, or none", _is_program),
         "the path of an ffmpeg, such as /usr/bin/ffmpeg: such programs may then send M4A, MP4, WebM, WMA, AMR"
         " and AAC, too, and ask for `aac`; it runs without any rights; `none`: they are refused",
     ] = NONE

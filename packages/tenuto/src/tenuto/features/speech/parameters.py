@@ -12,16 +12,16 @@ import msgspec
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.features.voices.rules import LANGUAGES
 from tenuto.kind.envelope import Envelope
-from tenuto.kind.fields import (
+from tenuto.rules import (
     Boolean,
     Choice,
     Integer,
     Number,
-    Numbers,
     Text,
     by_name,
     declared,
     read_fields,
+    read_items,
     wrong_type,
 )
 
@@ -34,6 +34,23 @@ BOUND_VOICES: Mapping[str, str] = {"voice_id": "voice", "emotion_voice_id": "emo
 """Parameters that name voices, and the argument under which the engine receives each recording."""
 
 _VOICE = Text(MAX_VOICE_ID_CHARACTERS, "characters")
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    """An array of `length` numbers, each within inclusive bounds; stored as floats."""
+
+    length: int
+    minimum: float
+    maximum: float
+
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        expected = f"an array of {self.length} numbers"
+        if type(value) is not list:
+            faults.append(wrong_type(param, value, expected))
+            return value
+        if len(value) != self.length:
+            faults.append(Fault(param, "wrong_length", f"has {len(value)} items; {expected} is expected"))
+        return read_items(Number(self.minimum, self.maximum), param, value[: self.length], faults)
 
 
 class SpeechParameters(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from tenuto.db.database import Transaction
 from tenuto.db.retrying import write_known_async
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.features.studio.studio import HOUR_MS, OrNull, Strings, Studio, read_object
-from tenuto.kind.fields import Field, Integer, Text, by_name, quoted
+from tenuto.rules import Field, Integer, Text, by_name, quoted
 
 MAX_LIVE_KEYS = 200
 """Of one account; checked when a key is created here."""
@@ -28,7 +28,7 @@ MAX_MODELS = 1000
 MAX_SECONDS = 253_402_300_799
 """The end of the year 9999."""
 
-_LIST = {"after": query.cursor("key"), "limit": query.limit}
+_LIST: query.Rules = {"after": query.cursor("key"), "limit": query.LIMIT}
 _MODELS = Field("models", OrNull(Strings(MAX_MODELS)), "the only models that it may use; null: all")
 _FIELDS = by_name([
     Field("name", Text(MAX_NAME_CHARACTERS, "characters"), "what the key is for", required=True),

@@ -17,6 +17,7 @@ from tenuto.api.call import Call
 from tenuto.db.database import Transaction
 from tenuto.errors import Unavailable
 from tenuto.features.history import usage as job_usage
+from tenuto.features.history.days import DAY, read_days
 from tenuto.features.history.rows import AccountLedgerLine
 from tenuto.features.history.usage import Grouping
 from tenuto.features.studio.studio import Studio
@@ -24,6 +25,7 @@ from tenuto.logs import get_logger
 from tenuto.money import read as reads
 from tenuto.money.read import LedgerEntry
 from tenuto.money.rules import cny
+from tenuto.rules import Choice
 
 DEFAULT_DAYS = 31
 MAX_DAYS = 400
@@ -34,7 +36,7 @@ COLUMNS = (
 )  # fmt: skip
 
 _GROUPS = ("model", "key", "day")
-_USAGE = {"from": query.day, "to": query.day, "group": query.choice(*_GROUPS)}
+_USAGE: query.Rules = {"from": DAY, "to": DAY, "group": Choice(_GROUPS)}
 # What spreadsheets may take for the beginning of a formula (OWASP's list for CSV injection), also behind what
 # they take for the end of a cell: with many settings that is a semicolon or a tab.
 _FORMULA = re.compile(r"(^|[,;|\t\r\n]|\"|')(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r\n])")
@@ -45,7 +47,7 @@ async def usage(studio: Studio, call: Call) -> Answer:
     """GET /web/usage: sums over the ledger."""
     caller = await call.authenticate()
     filters = query.read_query(call, _USAGE)
-    since, until = query.days(call, filters, "from", "to", default=DEFAULT_DAYS, most=MAX_DAYS)
+    since, until = read_days(call, filters, "from", "to", default=DEFAULT_DAYS, most=MAX_DAYS)
     grouping = cast(Grouping, filters.get("group", "model"))
     totals = await call.report(
         lambda tx: job_usage.charges_of_account(tx, caller.account_id, grouping, since=since, until=until)

@@ -27,21 +27,21 @@ from tenuto.job import recover
 from tenuto.job.jobs_sql import WaitingJob
 from tenuto.job.states import Decision
 from tenuto.kind import operations as catalog
-from tenuto.kind.fields import Boolean, Choice, Field, Integer, Text, by_name
 from tenuto.kind.kinds import kinds
 from tenuto.kind.rows import OfferRow
 from tenuto.money import operations as billing
 from tenuto.money.rules import MAX_MICROS
+from tenuto.rules import Boolean, Choice, Field, Integer, Text, by_name
 
 DEFAULT_LIMIT = "100"
 MAX_LIMIT = 500
 MAX_NOTE_CHARACTERS = 1000
 
-_LIST = {
+_LIST: query.Rules = {
     "after": query.cursor("account"),
-    "limit": query.integer(1, MAX_LIMIT),
+    "limit": Integer(1, MAX_LIMIT),
     "search": query.text("a part of an account's name, or its id"),
-    "state": query.choice(*people.STATES),
+    "state": Choice(people.STATES),
 }
 _NEW = by_name([Field("name", Text(MAX_NAME_CHARACTERS, "characters"), "what it is called", required=True)])
 _NOTE = OrNull(Text(MAX_NOTE_CHARACTERS, "characters", may_be_blank=False))

@@ -25,10 +25,10 @@ from tenuto.features.studio.operator import engine_state
 from tenuto.features.studio.studio import OrNull, Studio, operator_of, read_object
 from tenuto.host.registry import weights_of
 from tenuto.kind import operations as catalog
-from tenuto.kind.fields import Boolean, Field, Integer, Text, by_name, quoted
 from tenuto.kind.model import Model
 from tenuto.kind.rows import ModelChangeRow
 from tenuto.money.rules import MAX_CNY, MICROS_PER_CNY, cny
+from tenuto.rules import Boolean, Choice, Field, Integer, Text, by_name, quoted
 
 MAX_MODEL_CHARACTERS = 200
 
@@ -43,11 +43,11 @@ _CHANGE = by_name([
 _PULL = by_name([
     Field("model", Text(MAX_MODEL_CHARACTERS, "characters"), "whose weights", required=True),
 ])  # fmt: skip
-_PERIOD = {"period": query.choice(*SLOTS)}
-_LOG = {
-    "level": query.choice("info", "warning", "error"),
+_PERIOD: query.Rules = {"period": Choice(tuple(SLOTS))}
+_LOG: query.Rules = {
+    "level": Choice(("info", "warning", "error")),
     "event": query.text("the beginning of an event's name"),
-    "limit": query.integer(1, logs.RECENT),
+    "limit": Integer(1, logs.RECENT),
 }
 DEFAULT_EVENTS = "200"
 
@@ -86,7 +86,7 @@ async def change_model(studio: Studio, call: Call) -> Answer:
 async def list_changes(studio: Studio, call: Call) -> Answer:
     """GET /web/operator/changes: who changed which model, newest first."""
     await operator_of(studio, call)
-    limit = query.limit_of(query.read_query(call, {"limit": query.limit}))
+    limit = query.limit_of(query.read_query(call, {"limit": query.LIMIT}))
     changes = await call.service.database.read_async(lambda tx: catalog.model_changes(tx, limit))
     return json_list([_change(each) for each in changes])
 

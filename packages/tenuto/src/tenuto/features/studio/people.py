@@ -17,9 +17,9 @@ from tenuto.features.studio.settings import StudioSettings
 from tenuto.features.studio.studio import Studio, person_of, read_object
 from tenuto.features.studio.tries import Counts
 from tenuto.features.webhooks.settings import WebhookSettings
-from tenuto.kind.fields import Field, Integer, Text, by_name
 from tenuto.logs import get_logger
 from tenuto.money.rules import MAX_MICROS
+from tenuto.rules import Field, Integer, Text, by_name
 
 MAX_TOKEN_CHARACTERS = 100
 MAX_TYPED_CHARACTERS = 1000

@@ -24,7 +24,7 @@ from tenuto.features.studio import browser, passwords, sessions, tries
 from tenuto.features.studio.sessions import Person, Times
 from tenuto.features.studio.settings import StudioSettings
 from tenuto.features.studio.tries import Counts
-from tenuto.kind.fields import MAX_FAULTS_NAMED, Field, Rule, read_fields, wrong_type
+from tenuto.rules import MAX_FAULTS_NAMED, Field, Rule, read_fields, wrong_type
 
 HOUR_MS = 3_600_000
 HASHING_THREADS = 2

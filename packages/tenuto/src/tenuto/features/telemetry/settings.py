@@ -5,8 +5,10 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
+from tenuto.config import setting
 from tenuto.config.addresses import NONE
-from tenuto.config.rules import Form, Integer, are_installed
+from tenuto.errors import Fault
+from tenuto.rules import Form, Integer
 
 _ENDPOINT = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/[A-Za-z0-9._~-]+)*/?\Z")
 _ADDRESS = "an address such as http://127.0.0.1:4318"
@@ -16,10 +18,11 @@ _EXPORTER = "opentelemetry.exporter.otlp.proto.http"
 class _Endpoint(Struct, frozen=True):
     """An origin with an optional path, if OpenTelemetry is installed; or the word none."""
 
-    def read(self, name: str, value: Any, faults: list[str]) -> Any:
-        form = Form(lambda text: text == NONE or _ENDPOINT.match(text) is not None, _ADDRESS)
-        if form.read(name, value, faults) != NONE and not are_installed(_EXPORTER):
-            faults.append(f"{name}: OpenTelemetry is not installed; pip install 'tenuto[otel]' adds it")
+    def read(self, param: str, value: Any, faults: list[Fault]) -> Any:
+        form = Form(_ADDRESS, lambda text: text == NONE or _ENDPOINT.match(text) is not None)
+        if setting.read(form, param, value, faults) != NONE and not setting.are_installed(_EXPORTER):
+            message = "OpenTelemetry is not installed; pip install 'tenuto[otel]' adds it"
+            faults.append(setting.fault(param, message))
         return value
 
 

@@ -37,7 +37,7 @@ DEFAULT_LIMIT = "100"
 """So that one page holds all voices of most accounts."""
 NAME_HEADER = "X-Service-Voice-Name"
 
-_LIST = {"after": query.cursor("voice"), "limit": query.limit}
+_LIST: query.Rules = {"after": query.cursor("voice"), "limit": query.LIMIT}
 
 
 class _Upload(Struct, frozen=True):

@@ -6,7 +6,7 @@ from unicodedata import category
 
 from tenuto.errors import Fault, InvalidRequest
 from tenuto.features.decoding.wav import Wav, WavInvalid, read_pcm16_wav
-from tenuto.kind.fields import WHITE_SPACE, Field, Text, by_name, read_fields, wrong_type
+from tenuto.rules import WHITE_SPACE, Field, Text, by_name, read_fields, wrong_type
 
 LANGUAGES = ("zh", "en", "ja", "es", "ar")
 """Those that are spoken."""

@@ -22,7 +22,7 @@ from tenuto.errors import Fault, Forbidden, InvalidRequest
 from tenuto.features.webhooks import operations as webhooks
 from tenuto.features.webhooks import rules
 from tenuto.features.webhooks.settings import WebhookSettings
-from tenuto.kind.fields import Boolean, Choice, Field, Text, Texts, read_fields, wrong_type
+from tenuto.rules import Boolean, Choice, Field, Text, Texts, read_fields, wrong_type
 
 _URL = Text(rules.MAX_URL_CHARACTERS, "characters")
 _EVENTS = Texts(len(rules.EVENTS), Text(40, "characters"))
@@ -36,7 +36,7 @@ _CHANGED = {
     **{name: Field(name, field.rule, field.meaning) for name, field in _CREATED.items()},
     "enabled": Field("enabled", Boolean(), "whether anything is sent"),
 }
-_LIST: Mapping[str, query.Rule] = {"after": query.cursor("delivery"), "limit": query.limit}
+_LIST: query.Rules = {"after": query.cursor("delivery"), "limit": query.LIMIT}
 
 
 async def create(call: Call) -> Answer:

@@ -4,7 +4,8 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Struct
 
-from tenuto.config.rules import Amount, Choice
+from tenuto.config.setting import Amount
+from tenuto.rules import Choice
 
 Webhooks = Literal["off", "public", "any"]
 

@@ -1,1 +1,0 @@
-"""Faults that are seeded on purpose, to see that the tests would notice them."""

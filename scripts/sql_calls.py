@@ -320,8 +320,8 @@ def _given(call: Call, name: str, schema: Schema) -> str:
 
 
 def _function(call: Call) -> str:
-    constant = f"_{call.name.upper()}"
-    given, passed = ["tx: Transaction"], [constant]
+    sql = textwrap.indent(call.sql, "        ")
+    given, passed = ["tx: Transaction"], [f'"""\n{sql}\n        """']
     for name, kind in call.parameters:
         given.append(f"{name}: {kind}" if kind else name if name == "*" else f"new: {name[1:]}")
         if kind:
@@ -330,10 +330,7 @@ def _function(call: Call) -> str:
         passed.append("**msgspec.structs.asdict(new)")
     returns, body = _reading(call, ", ".join(passed))
     doc = f'    """{_wrapped(call.meaning)}"""\n' if call.meaning else ""
-    return (
-        f'{constant} = """\\\n{call.sql}"""\n\n\n'
-        f"def {call.name}({', '.join(given)}) -> {returns}:\n{doc}    {body}\n"
-    )
+    return f"def {call.name}({', '.join(given)}) -> {returns}:\n{doc}    {body}\n"
 
 
 def _reading(call: Call, arguments: str) -> tuple[str, str]:

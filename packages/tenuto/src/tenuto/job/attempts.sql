@@ -15,8 +15,7 @@ update slot set job_id = null, attempt_id = null where attempt_id = :attempt_id;
 --
 -- The attempt's row is locked, too: a caller that had to wait for the job's lock alone would go on with the
 -- attempt as it was before the wait, and repeat a call whose fence was passed meanwhile.
-select a.id, a.job_id, a.state, a.beat, a.fenced_at, a.blob_id, a.media_type, a.result_metadata,
-    a.duration_ms,
+select a.id, a.job_id, a.state, a.beat, a.fenced_at, a.blob_id, a.media_type, a.result_metadata, a.duration_ms,
        j.state as job_state, j.attempt_id as job_attempt_id, j.account_id, j.hold_micros, j.price_micros,
        j.price_unit, j.cancel_requested_at, j.hosts_lost, j.unforeseen_errors, j.workers_lost
 from attempt a join job j on j.id = a.job_id where a.id = :attempt_id for update of j, a;
@@ -45,8 +44,8 @@ update attempt set state = 'recorded', outcome = null, ended_at = null, blob_id 
 where id = :attempt_id and (state = 'running' or (state = 'ended' and outcome = 'unknown'));
 
 -- end_attempt(attempt_id, outcome, now_ms, evidence) -> changed
-update attempt set state = 'ended', outcome = :outcome, ended_at = :now_ms, evidence = coalesce(:evidence,
-    evidence)
+update attempt set state = 'ended', outcome = :outcome, ended_at = :now_ms,
+       evidence = coalesce(:evidence, evidence)
 where id = :attempt_id and state <> 'ended';
 
 -- succeed(job_id, attempt_id, *, artifact_id, charged_micros, now_ms) -> first int
@@ -68,7 +67,7 @@ returning event_sequence;
 --     not_before_at) -> first int
 -- The job waits again, at its old place (ids order the queue), with the losses counted.
 update job set state = 'queued', hosts_lost = hosts_lost + :hosts_lost,
-    workers_lost = workers_lost + :workers_lost,
+       workers_lost = workers_lost + :workers_lost,
        losses_shared = losses_shared + :losses_shared,
        unforeseen_errors = unforeseen_errors + :unforeseen_errors,
        not_before_at = :not_before_at, event_sequence = event_sequence + 1
@@ -78,10 +77,10 @@ returning event_sequence;
 -- --- segments
 
 -- add_segment(*NewSegmentRow) -> nothing
-insert into segment (id, job_id, attempt_id, sequence, media_type, size_bytes, sha256, duration_ms, blob_id,
-    created_at)
-values (:segment_id, :job_id, :attempt_id, :sequence, :media_type, :size_bytes, :sha256, :duration_ms,
-    :blob_id, :now_ms);
+insert into segment (id, job_id, attempt_id, sequence, media_type, size_bytes,
+       sha256, duration_ms, blob_id, created_at)
+values (:segment_id, :job_id, :attempt_id, :sequence, :media_type, :size_bytes,
+       :sha256, :duration_ms, :blob_id, :now_ms);
 
 -- has_segment(segment_id) -> whether
 select 1 as one from segment where id = :segment_id;
@@ -111,16 +110,16 @@ where s.id = :segment_id and s.job_id = :job_id and j.account_id = :account_id;
 
 -- add_chunk(*NewChunk) -> changed
 -- Store a finished chunk; one that was redone replaces the unusable one.
-insert into part (job_id, role, number, start_frame, end_frame, model_id, model_revision, transcript,
-    attempt_id,
+insert into part (job_id, role, number, start_frame, end_frame, model_id,
+       model_revision, transcript, attempt_id,
                   created_at)
-values (:job_id, :role, :number, :start_frame, :end_frame, :model_id, :model_revision, :transcript,
-    :attempt_id, :now_ms)
+values (:job_id, :role, :number, :start_frame, :end_frame, :model_id,
+       :model_revision, :transcript, :attempt_id, :now_ms)
 on conflict (job_id, role, number) do update set
     start_frame = excluded.start_frame, end_frame = excluded.end_frame, model_id = excluded.model_id,
-    model_revision = excluded.model_revision, transcript = excluded.transcript,
-    attempt_id = excluded.attempt_id,
-    created_at = excluded.created_at;
+    model_revision = excluded.model_revision,
+    transcript = excluded.transcript,
+    attempt_id = excluded.attempt_id, created_at = excluded.created_at;
 
 -- chunks(job_id) -> all ChunkRow
 -- The chunks of a job with their transcripts, as JSON.

@@ -130,21 +130,14 @@ class ChunkRow(msgspec.Struct, frozen=True):
     """JSON object as the engine gave it, checked."""
 
 
-_FREE_SLOT_OF = """\
-update slot set job_id = null, attempt_id = null where attempt_id = :attempt_id"""
-
-
 def free_slot_of(tx: Transaction, attempt_id: str) -> int:
     """Free the attempt's slot. It is looked up by the attempt, so a second call changes nothing."""
-    return tx.run(_FREE_SLOT_OF, attempt_id=attempt_id)
-
-
-_LOCKED_ATTEMPT = """\
-select a.id, a.job_id, a.state, a.beat, a.fenced_at, a.blob_id, a.media_type, a.result_metadata,
-    a.duration_ms,
-       j.state as job_state, j.attempt_id as job_attempt_id, j.account_id, j.hold_micros, j.price_micros,
-       j.price_unit, j.cancel_requested_at, j.hosts_lost, j.unforeseen_errors, j.workers_lost
-from attempt a join job j on j.id = a.job_id where a.id = :attempt_id for update of j, a"""
+    return tx.run(
+        """
+        update slot set job_id = null, attempt_id = null where attempt_id = :attempt_id
+        """,
+        attempt_id=attempt_id,
+    )
 
 
 def locked_attempt(tx: Transaction, attempt_id: str) -> FencedAttempt | None:
@@ -153,45 +146,58 @@ def locked_attempt(tx: Transaction, attempt_id: str) -> FencedAttempt | None:
     The attempt's row is locked, too: a caller that had to wait for the job's lock alone would go on with the
     attempt as it was before the wait, and repeat a call whose fence was passed meanwhile.
     """
-    return records.one(tx, FencedAttempt, _LOCKED_ATTEMPT, attempt_id=attempt_id)
-
-
-_LOCKED_KEYS = """\
-select a.id, a.job_id, j.state as job_state, j.attempt_id as job_attempt_id
-from attempt a join job j on j.id = a.job_id where a.id = :attempt_id for update of j, a"""
+    return records.one(
+        tx,
+        FencedAttempt,
+        """
+        select a.id, a.job_id, a.state, a.beat, a.fenced_at, a.blob_id, a.media_type, a.result_metadata, a.duration_ms,
+               j.state as job_state, j.attempt_id as job_attempt_id, j.account_id, j.hold_micros, j.price_micros,
+               j.price_unit, j.cancel_requested_at, j.hosts_lost, j.unforeseen_errors, j.workers_lost
+        from attempt a join job j on j.id = a.job_id where a.id = :attempt_id for update of j, a
+        """,
+        attempt_id=attempt_id,
+    )
 
 
 def locked_keys(tx: Transaction, attempt_id: str) -> AttemptKeys | None:
     """The attempt and its job, locked; only the columns that identify them: enough where nothing else can be
     read.
     """
-    return records.one(tx, AttemptKeys, _LOCKED_KEYS, attempt_id=attempt_id)
-
-
-_HEARTBEAT = """\
-update attempt set beat = beat + 1, progress = coalesce(:progress, progress),
-       heard_at = coalesce((select w.seen_at from worker w where w.id = attempt.worker_id), heard_at)
-where id = :attempt_id and state <> 'ended'
-returning (select j.cancel_requested_at from job j where j.id = attempt.job_id) as cancelled_at"""
+    return records.one(
+        tx,
+        AttemptKeys,
+        """
+        select a.id, a.job_id, j.state as job_state, j.attempt_id as job_attempt_id
+        from attempt a join job j on j.id = a.job_id where a.id = :attempt_id for update of j, a
+        """,
+        attempt_id=attempt_id,
+    )
 
 
 def heartbeat(tx: Transaction, attempt_id: str, progress: str | None) -> Heard | None:
     """Record a heartbeat; None if the attempt is over."""
-    return records.one(tx, Heard, _HEARTBEAT, attempt_id=attempt_id, progress=progress)
-
-
-_PASS_FENCE = """\
-update attempt set fenced_at = :now_ms where id = :attempt_id and state = 'running' and fenced_at is null"""
+    return records.one(
+        tx,
+        Heard,
+        """
+        update attempt set beat = beat + 1, progress = coalesce(:progress, progress),
+               heard_at = coalesce((select w.seen_at from worker w where w.id = attempt.worker_id), heard_at)
+        where id = :attempt_id and state <> 'ended'
+        returning (select j.cancel_requested_at from job j where j.id = attempt.job_id) as cancelled_at
+        """,
+        attempt_id=attempt_id,
+        progress=progress,
+    )
 
 
 def pass_fence(tx: Transaction, attempt_id: str, now_ms: int) -> int:
-    return tx.run(_PASS_FENCE, attempt_id=attempt_id, now_ms=now_ms)
-
-
-_RECORD = """\
-update attempt set state = 'recorded', outcome = null, ended_at = null, blob_id = :blob_id,
-       media_type = :media_type, result_metadata = :metadata, duration_ms = :duration_ms
-where id = :attempt_id and (state = 'running' or (state = 'ended' and outcome = 'unknown'))"""
+    return tx.run(
+        """
+        update attempt set fenced_at = :now_ms where id = :attempt_id and state = 'running' and fenced_at is null
+        """,
+        attempt_id=attempt_id,
+        now_ms=now_ms,
+    )
 
 
 def record(
@@ -205,7 +211,11 @@ def record(
 ) -> int:
     """Only a running attempt, or one whose outcome was unknown until now, records a result."""
     return tx.run(
-        _RECORD,
+        """
+        update attempt set state = 'recorded', outcome = null, ended_at = null, blob_id = :blob_id,
+               media_type = :media_type, result_metadata = :metadata, duration_ms = :duration_ms
+        where id = :attempt_id and (state = 'running' or (state = 'ended' and outcome = 'unknown'))
+        """,
         attempt_id=attempt_id,
         blob_id=blob_id,
         media_type=media_type,
@@ -214,24 +224,20 @@ def record(
     )
 
 
-_END_ATTEMPT = """\
-update attempt set state = 'ended', outcome = :outcome, ended_at = :now_ms, evidence = coalesce(:evidence,
-    evidence)
-where id = :attempt_id and state <> 'ended'"""
-
-
 def end_attempt(
     tx: Transaction, attempt_id: str, outcome: str | None, now_ms: int, evidence: str | None
 ) -> int:
-    return tx.run(_END_ATTEMPT, attempt_id=attempt_id, outcome=outcome, now_ms=now_ms, evidence=evidence)
-
-
-_SUCCEED = """\
-update job set state = 'succeeded', artifact_id = :artifact_id, charged_micros = :charged_micros,
-       audio_ms = coalesce((select duration_ms from attempt where id = :attempt_id), 0),
-       finished_at = :now_ms, event_sequence = event_sequence + 1
-where id = :job_id and attempt_id = :attempt_id and state in ('running', 'recovery_required')
-returning event_sequence"""
+    return tx.run(
+        """
+        update attempt set state = 'ended', outcome = :outcome, ended_at = :now_ms,
+               evidence = coalesce(:evidence, evidence)
+        where id = :attempt_id and state <> 'ended'
+        """,
+        attempt_id=attempt_id,
+        outcome=outcome,
+        now_ms=now_ms,
+        evidence=evidence,
+    )
 
 
 def succeed(
@@ -245,7 +251,13 @@ def succeed(
 ) -> int | None:
     """The number of the transition's event, as of all that follow here."""
     row = tx.one(
-        _SUCCEED,
+        """
+        update job set state = 'succeeded', artifact_id = :artifact_id, charged_micros = :charged_micros,
+               audio_ms = coalesce((select duration_ms from attempt where id = :attempt_id), 0),
+               finished_at = :now_ms, event_sequence = event_sequence + 1
+        where id = :job_id and attempt_id = :attempt_id and state in ('running', 'recovery_required')
+        returning event_sequence
+        """,
         job_id=job_id,
         attempt_id=attempt_id,
         artifact_id=artifact_id,
@@ -253,13 +265,6 @@ def succeed(
         now_ms=now_ms,
     )
     return None if row is None or row["event_sequence"] is None else int(row["event_sequence"])
-
-
-_END_RUNNING = """\
-update job set state = :state, error_code = :error_code, error_message = :error_message,
-       finished_at = :finished_at, event_sequence = event_sequence + 1
-where id = :job_id and attempt_id = :attempt_id and state in ('running')
-returning event_sequence"""
 
 
 def end_running(
@@ -274,7 +279,12 @@ def end_running(
 ) -> int | None:
     """The job is over, or waits for an operator. Writes no more than it must: the row may be damaged."""
     row = tx.one(
-        _END_RUNNING,
+        """
+        update job set state = :state, error_code = :error_code, error_message = :error_message,
+               finished_at = :finished_at, event_sequence = event_sequence + 1
+        where id = :job_id and attempt_id = :attempt_id and state in ('running')
+        returning event_sequence
+        """,
         job_id=job_id,
         attempt_id=attempt_id,
         state=state,
@@ -283,16 +293,6 @@ def end_running(
         finished_at=finished_at,
     )
     return None if row is None or row["event_sequence"] is None else int(row["event_sequence"])
-
-
-_REQUEUE_RUNNING = """\
-update job set state = 'queued', hosts_lost = hosts_lost + :hosts_lost,
-    workers_lost = workers_lost + :workers_lost,
-       losses_shared = losses_shared + :losses_shared,
-       unforeseen_errors = unforeseen_errors + :unforeseen_errors,
-       not_before_at = :not_before_at, event_sequence = event_sequence + 1
-where id = :job_id and attempt_id = :attempt_id and state in ('running')
-returning event_sequence"""
 
 
 def requeue_running(
@@ -308,7 +308,15 @@ def requeue_running(
 ) -> int | None:
     """The job waits again, at its old place (ids order the queue), with the losses counted."""
     row = tx.one(
-        _REQUEUE_RUNNING,
+        """
+        update job set state = 'queued', hosts_lost = hosts_lost + :hosts_lost,
+               workers_lost = workers_lost + :workers_lost,
+               losses_shared = losses_shared + :losses_shared,
+               unforeseen_errors = unforeseen_errors + :unforeseen_errors,
+               not_before_at = :not_before_at, event_sequence = event_sequence + 1
+        where id = :job_id and attempt_id = :attempt_id and state in ('running')
+        returning event_sequence
+        """,
         job_id=job_id,
         attempt_id=attempt_id,
         hosts_lost=hosts_lost,
@@ -320,120 +328,145 @@ def requeue_running(
     return None if row is None or row["event_sequence"] is None else int(row["event_sequence"])
 
 
-_ADD_SEGMENT = """\
-insert into segment (id, job_id, attempt_id, sequence, media_type, size_bytes, sha256, duration_ms, blob_id,
-    created_at)
-values (:segment_id, :job_id, :attempt_id, :sequence, :media_type, :size_bytes, :sha256, :duration_ms,
-    :blob_id, :now_ms)"""
-
-
 def add_segment(tx: Transaction, new: NewSegmentRow) -> None:
-    tx.do(_ADD_SEGMENT, **msgspec.structs.asdict(new))
-
-
-_HAS_SEGMENT = """\
-select 1 as one from segment where id = :segment_id"""
+    tx.do(
+        """
+        insert into segment (id, job_id, attempt_id, sequence, media_type, size_bytes,
+               sha256, duration_ms, blob_id, created_at)
+        values (:segment_id, :job_id, :attempt_id, :sequence, :media_type, :size_bytes,
+               :sha256, :duration_ms, :blob_id, :now_ms)
+        """,
+        **msgspec.structs.asdict(new),
+    )
 
 
 def has_segment(tx: Transaction, segment_id: str) -> bool:
-    return tx.one(_HAS_SEGMENT, segment_id=segment_id) is not None
-
-
-_NEWEST_WITH_SEGMENTS = """\
-select t.id from attempt t
-where t.job_id = :job_id and exists (select 1 from segment s where s.attempt_id = t.id)
-order by t.number desc limit 1"""
+    return (
+        tx.one(
+            """
+        select 1 as one from segment where id = :segment_id
+        """,
+            segment_id=segment_id,
+        )
+        is not None
+    )
 
 
 def newest_with_segments(tx: Transaction, job_id: str) -> str | None:
     """The job's newest attempt that has saved a segment."""
-    row = tx.one(_NEWEST_WITH_SEGMENTS, job_id=job_id)
+    row = tx.one(
+        """
+        select t.id from attempt t
+        where t.job_id = :job_id and exists (select 1 from segment s where s.attempt_id = t.id)
+        order by t.number desc limit 1
+        """,
+        job_id=job_id,
+    )
     return None if row is None or row["id"] is None else str(row["id"])
 
 
-_IS_ATTEMPT_OF = """\
-select 1 as one from attempt where id = :attempt_id and job_id = :job_id"""
-
-
 def is_attempt_of(tx: Transaction, attempt_id: str, job_id: str) -> bool:
-    return tx.one(_IS_ATTEMPT_OF, attempt_id=attempt_id, job_id=job_id) is not None
-
-
-_SEGMENTS = """\
-select id as segment_id, attempt_id, sequence, media_type, size_bytes, sha256, duration_ms,
-    'segment' as object
-from segment where attempt_id = :attempt_id order by sequence limit :limit"""
+    return (
+        tx.one(
+            """
+        select 1 as one from attempt where id = :attempt_id and job_id = :job_id
+        """,
+            attempt_id=attempt_id,
+            job_id=job_id,
+        )
+        is not None
+    )
 
 
 def segments(tx: Transaction, attempt_id: str, limit: int) -> list[Segment]:
-    return records.all_records(tx, Segment, _SEGMENTS, attempt_id=attempt_id, limit=limit)
-
-
-_SEGMENT = """\
-select s.id, s.media_type, s.size_bytes, s.sha256, s.blob_id, b.block_crcs
-from segment s join job j on j.id = s.job_id left join blob b on b.id = s.blob_id
-where s.id = :segment_id and s.job_id = :job_id and j.account_id = :account_id"""
+    return records.all_records(
+        tx,
+        Segment,
+        """
+        select id as segment_id, attempt_id, sequence, media_type, size_bytes, sha256, duration_ms,
+            'segment' as object
+        from segment where attempt_id = :attempt_id order by sequence limit :limit
+        """,
+        attempt_id=attempt_id,
+        limit=limit,
+    )
 
 
 def segment(tx: Transaction, segment_id: str, job_id: str, account_id: str) -> SegmentBytes | None:
     """A segment of this job of this account, together with its blob."""
     return records.one(
-        tx, SegmentBytes, _SEGMENT, segment_id=segment_id, job_id=job_id, account_id=account_id
+        tx,
+        SegmentBytes,
+        """
+        select s.id, s.media_type, s.size_bytes, s.sha256, s.blob_id, b.block_crcs
+        from segment s join job j on j.id = s.job_id left join blob b on b.id = s.blob_id
+        where s.id = :segment_id and s.job_id = :job_id and j.account_id = :account_id
+        """,
+        segment_id=segment_id,
+        job_id=job_id,
+        account_id=account_id,
     )
-
-
-_ADD_CHUNK = """\
-insert into part (job_id, role, number, start_frame, end_frame, model_id, model_revision, transcript,
-    attempt_id,
-                  created_at)
-values (:job_id, :role, :number, :start_frame, :end_frame, :model_id, :model_revision, :transcript,
-    :attempt_id, :now_ms)
-on conflict (job_id, role, number) do update set
-    start_frame = excluded.start_frame, end_frame = excluded.end_frame, model_id = excluded.model_id,
-    model_revision = excluded.model_revision, transcript = excluded.transcript,
-    attempt_id = excluded.attempt_id,
-    created_at = excluded.created_at"""
 
 
 def add_chunk(tx: Transaction, new: NewChunk) -> int:
     """Store a finished chunk; one that was redone replaces the unusable one."""
-    return tx.run(_ADD_CHUNK, **msgspec.structs.asdict(new))
-
-
-_CHUNKS = """\
-select role, number, start_frame, end_frame, model_id, model_revision, transcript
-from part where job_id = :job_id order by role, number"""
+    return tx.run(
+        """
+        insert into part (job_id, role, number, start_frame, end_frame, model_id,
+               model_revision, transcript, attempt_id,
+                          created_at)
+        values (:job_id, :role, :number, :start_frame, :end_frame, :model_id,
+               :model_revision, :transcript, :attempt_id, :now_ms)
+        on conflict (job_id, role, number) do update set
+            start_frame = excluded.start_frame, end_frame = excluded.end_frame, model_id = excluded.model_id,
+            model_revision = excluded.model_revision,
+            transcript = excluded.transcript,
+            attempt_id = excluded.attempt_id, created_at = excluded.created_at
+        """,
+        **msgspec.structs.asdict(new),
+    )
 
 
 def chunks(tx: Transaction, job_id: str) -> list[ChunkRow]:
     """The chunks of a job with their transcripts, as JSON."""
-    return records.all_records(tx, ChunkRow, _CHUNKS, job_id=job_id)
-
-
-_REMOVE_FINAL_CHUNKS = """\
-delete from part where job_id in (
-    select j.id from job j where j.state in ('succeeded', 'failed', 'cancelled')
-      and exists (select 1 from part p where p.job_id = j.id))"""
+    return records.all_records(
+        tx,
+        ChunkRow,
+        """
+        select role, number, start_frame, end_frame, model_id, model_revision, transcript
+        from part where job_id = :job_id order by role, number
+        """,
+        job_id=job_id,
+    )
 
 
 def remove_final_chunks(tx: Transaction) -> int:
-    return tx.run(_REMOVE_FINAL_CHUNKS)
-
-
-_NEWEST_ATTEMPT = """\
-select attempt_id from job where id = :job_id"""
+    return tx.run("""
+        delete from part where job_id in (
+            select j.id from job j where j.state in ('succeeded', 'failed', 'cancelled')
+              and exists (select 1 from part p where p.job_id = j.id))
+        """)
 
 
 def newest_attempt(tx: Transaction, job_id: str) -> str | None:
     """The attempt that the job names; None before its first one."""
-    row = tx.one(_NEWEST_ATTEMPT, job_id=job_id)
+    row = tx.one(
+        """
+        select attempt_id from job where id = :job_id
+        """,
+        job_id=job_id,
+    )
     return None if row is None or row["attempt_id"] is None else str(row["attempt_id"])
-
-
-_HAS_KEPT = """\
-select 1 as one from kept_result where attempt_id = :attempt_id and sequence = 0"""
 
 
 def has_kept(tx: Transaction, attempt_id: str) -> bool:
     """Whether the database keeps the attempt's result."""
-    return tx.one(_HAS_KEPT, attempt_id=attempt_id) is not None
+    return (
+        tx.one(
+            """
+        select 1 as one from kept_result where attempt_id = :attempt_id and sequence = 0
+        """,
+            attempt_id=attempt_id,
+        )
+        is not None
+    )

@@ -36,8 +36,8 @@ order by idempotency_key desc limit 1;
 
 -- insert_job(*NewJob) -> nothing
 -- All that is frozen when a job is accepted.
-insert into job (id, account_id, key_id, kind, model, lane, state, body, parameters, metadata,
-    input_artifact_ids,
+insert into job (id, account_id, key_id, kind, model, lane, state,
+       body, parameters, metadata, input_artifact_ids,
                  characters, rerunnable, hold_micros, price_micros, price_unit, created_at, deadline_at,
                  title,
                  search_text, voice_id, traceparent, event_sequence)
@@ -72,8 +72,8 @@ from job where id = :job_id for update;
 
 -- end_queued(job_id, state, *, error_code, error_message, now_ms) -> first int
 -- queued → cancelled | failed, before any worker took it. Returns the number of the event, as do all below.
-update job set state = :state, error_code = :error_code, error_message = :error_message,
-    finished_at = :now_ms,
+update job set state = :state, error_code = :error_code,
+       error_message = :error_message, finished_at = :now_ms,
        event_sequence = event_sequence + 1,
        cancel_requested_at = case when :state = 'cancelled' then cast(:now_ms as bigint) end
 where id = :job_id and {END_QUEUED}
@@ -104,8 +104,8 @@ where j.state = 'recovery_required' order by j.id limit 10000;
 
 -- end_recovery(job_id, state, *, error_code, error_message, now_ms) -> first int
 -- recovery_required → failed | cancelled, by an operator.
-update job set state = :state, error_code = :error_code, error_message = :error_message,
-    finished_at = :now_ms,
+update job set state = :state, error_code = :error_code,
+       error_message = :error_message, finished_at = :now_ms,
        event_sequence = event_sequence + 1
 where id = :job_id and {DECIDE}
 returning event_sequence;
@@ -126,8 +126,8 @@ where id = :attempt_id and state = 'ended' and outcome = 'unknown' and blob_id i
 
 -- erase_job(job_id, now_ms) -> changed
 -- The request is erased; what was charged, and when, stays.
-update job set body = '', parameters = '{}', title = '', search_text = '', erased_at = coalesce(erased_at,
-    :now_ms)
+update job set body = '', parameters = '{}', title = '', search_text = '',
+       erased_at = coalesce(erased_at, :now_ms)
 where id = :job_id and state in ('succeeded', 'failed', 'cancelled');
 
 -- recorded_blobs(job_id) -> all str
@@ -136,7 +136,7 @@ select blob_id from attempt where job_id = :job_id and blob_id is not null limit
 -- erase_attempts(job_id) -> changed
 -- Results are erased, and whatever may quote what the engine was given.
 update attempt set blob_id = null, evidence = null, result_metadata = null, progress = null
-    where job_id = :job_id;
+where job_id = :job_id;
 
 -- forget_blob(job_id, blob_id) -> changed
 update attempt set blob_id = null where job_id = :job_id and blob_id = :blob_id;
@@ -160,7 +160,7 @@ delete from kept_result where job_id = :job_id;
 -- looked.
 select 1 as one from job
 where account_id = :account_id and input_artifact_ids = :named and finished_at is null
-    and input_artifact_ids <> '[]'
+  and input_artifact_ids <> '[]'
 limit 1;
 
 -- final_before(finished_before: int, limit) -> all str

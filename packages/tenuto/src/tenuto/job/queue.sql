@@ -16,7 +16,7 @@ from job where id = :job_id;
 -- unfinished(after: str, limit) -> all str
 -- The ids of jobs that may still run, in order.
 select id from job where id > :after and state not in ('succeeded', 'failed', 'cancelled')
-    order by id limit :limit;
+order by id limit :limit;
 
 -- add_attempt(attempt_id, *, job_id, number, worker_id, now_ms) -> nothing
 insert into attempt (id, job_id, number, worker_id, state, started_at, heard_at, machine, pid)
@@ -29,8 +29,8 @@ update slot set job_id = :job_id, attempt_id = :attempt_id
 where lane = :lane and number = :number and job_id is null;
 
 -- add_turn(lane, account_id) -> nothing
-insert into turn (lane, account_id, served) values (:lane, :account_id, 0) on conflict (lane,
-    account_id) do nothing;
+insert into turn (lane, account_id, served) values (:lane, :account_id, 0)
+on conflict (lane, account_id) do nothing;
 
 -- serve_turn(lane, account_id, seen: int) -> changed
 -- Give the account its turn and the last place; 0 if another worker is doing so, or has since `seen`.

@@ -8,11 +8,11 @@ select id, type, account_id, job_id, available_micros, held_micros, revenue_micr
 -- Append one double entry; the four amounts sum to zero (the database checks this too).
 -- with available_micros: int = 0, held_micros: int = 0, revenue_micros: int = 0, funding_micros: int = 0,
 --     note: str | None = None, call_id: str | None = None
-insert into entry (id, type, account_id, job_id, available_micros, held_micros, revenue_micros,
-    funding_micros,
+insert into entry (id, type, account_id, job_id, available_micros,
+       held_micros, revenue_micros, funding_micros,
                    note, call_id, created_at)
-values (:entry_id, :type, :account_id, :job_id, :available_micros, :held_micros, :revenue_micros,
-    :funding_micros,
+values (:entry_id, :type, :account_id, :job_id, :available_micros,
+       :held_micros, :revenue_micros, :funding_micros,
         :note, :call_id, :now_ms);
 
 -- entry(entry_id) -> first LedgerLine

@@ -55,111 +55,141 @@ class BalanceRow(msgspec.Struct, frozen=True):
     held_micros: int
 
 
-_APPEND = """\
-insert into entry (id, type, account_id, job_id, available_micros, held_micros, revenue_micros,
-    funding_micros,
-                   note, call_id, created_at)
-values (:entry_id, :type, :account_id, :job_id, :available_micros, :held_micros, :revenue_micros,
-    :funding_micros,
-        :note, :call_id, :now_ms)"""
-
-
 def append(tx: Transaction, new: Entry, now_ms: int) -> None:
     """Append one double entry; the four amounts sum to zero (the database checks this too)."""
-    tx.do(_APPEND, now_ms=now_ms, **msgspec.structs.asdict(new))
-
-
-_ENTRY = """\
-select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, funding_micros, note,
-       created_at, call_id from entry where id = :entry_id"""
+    tx.do(
+        """
+        insert into entry (id, type, account_id, job_id, available_micros,
+               held_micros, revenue_micros, funding_micros,
+                           note, call_id, created_at)
+        values (:entry_id, :type, :account_id, :job_id, :available_micros,
+               :held_micros, :revenue_micros, :funding_micros,
+                :note, :call_id, :now_ms)
+        """,
+        now_ms=now_ms,
+        **msgspec.structs.asdict(new),
+    )
 
 
 def entry(tx: Transaction, entry_id: str) -> LedgerLine | None:
-    return records.one(tx, LedgerLine, _ENTRY, entry_id=entry_id)
-
-
-_LOCK = """\
-select id from account where id = :account_id for update"""
+    return records.one(
+        tx,
+        LedgerLine,
+        """
+        select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, funding_micros, note,
+               created_at, call_id from entry where id = :entry_id
+        """,
+        entry_id=entry_id,
+    )
 
 
 def lock(tx: Transaction, account_id: str) -> bool:
     """Lock the account against other writers until the transaction ends."""
-    return tx.one(_LOCK, account_id=account_id) is not None
-
-
-_MOVE = """\
-update account
-set available_micros = available_micros + :available_micros, held_micros = held_micros + :held_micros
-where id = :account_id and available_micros + :available_micros >= 0 and held_micros + :held_micros >= 0"""
+    return (
+        tx.one(
+            """
+        select id from account where id = :account_id for update
+        """,
+            account_id=account_id,
+        )
+        is not None
+    )
 
 
 def move(tx: Transaction, account_id: str, available_micros: int, held_micros: int) -> int:
     """Change both balances, or change no row if one of them would become negative."""
-    return tx.run(_MOVE, account_id=account_id, available_micros=available_micros, held_micros=held_micros)
-
-
-_ASK_MOVE = """\
-update account
-set available_micros = available_micros + :available_micros, held_micros = held_micros + :held_micros
-where id = :account_id and available_micros + :available_micros >= 0 and held_micros + :held_micros >= 0"""
+    return tx.run(
+        """
+        update account
+        set available_micros = available_micros + :available_micros, held_micros = held_micros + :held_micros
+        where id = :account_id and available_micros + :available_micros >= 0 and held_micros + :held_micros >= 0
+        """,
+        account_id=account_id,
+        available_micros=available_micros,
+        held_micros=held_micros,
+    )
 
 
 def ask_move(tx: Transaction, account_id: str, available_micros: int, held_micros: int) -> Deferred:
     """`move` for callers that read the number of changed rows later."""
     return tx.ask(
-        _ASK_MOVE, account_id=account_id, available_micros=available_micros, held_micros=held_micros
+        """
+        update account
+        set available_micros = available_micros + :available_micros, held_micros = held_micros + :held_micros
+        where id = :account_id and available_micros + :available_micros >= 0 and held_micros + :held_micros >= 0
+        """,
+        account_id=account_id,
+        available_micros=available_micros,
+        held_micros=held_micros,
     )
-
-
-_ADD = """\
-update account set available_micros = available_micros + :available_micros
-where id = :account_id and available_micros + held_micros <= :most_micros - :available_micros"""
 
 
 def add(tx: Transaction, account_id: str, available_micros: int, most_micros: int) -> int:
     """Add to what is available, or change no row if the account would exceed `most_micros`."""
-    return tx.run(_ADD, account_id=account_id, available_micros=available_micros, most_micros=most_micros)
-
-
-_HOLD_OF_JOB = """\
-select account_id, held_micros from entry where job_id = :job_id and type = 'hold'"""
+    return tx.run(
+        """
+        update account set available_micros = available_micros + :available_micros
+        where id = :account_id and available_micros + held_micros <= :most_micros - :available_micros
+        """,
+        account_id=account_id,
+        available_micros=available_micros,
+        most_micros=most_micros,
+    )
 
 
 def hold_of_job(tx: Transaction, job_id: str) -> HoldRow | None:
-    return records.one(tx, HoldRow, _HOLD_OF_JOB, job_id=job_id)
-
-
-_BALANCE = """\
-select available_micros, held_micros from account where id = :account_id"""
+    return records.one(
+        tx,
+        HoldRow,
+        """
+        select account_id, held_micros from entry where job_id = :job_id and type = 'hold'
+        """,
+        job_id=job_id,
+    )
 
 
 def balance(tx: Transaction, account_id: str) -> BalanceRow | None:
-    return records.one(tx, BalanceRow, _BALANCE, account_id=account_id)
-
-
-_ENTRIES = """\
-select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, funding_micros, note,
-       created_at, call_id from entry
-where (account_id, id) > (:account_id, '') and (account_id, id) < (:account_id, :before)
-order by account_id desc, id desc limit :limit"""
+    return records.one(
+        tx,
+        BalanceRow,
+        """
+        select available_micros, held_micros from account where id = :account_id
+        """,
+        account_id=account_id,
+    )
 
 
 def entries(tx: Transaction, account_id: str, before: str, limit: int) -> list[LedgerLine]:
     """Newest first; compares both columns of the index, so that the database uses no other index."""
-    return records.all_records(tx, LedgerLine, _ENTRIES, account_id=account_id, before=before, limit=limit)
-
-
-_ENTRIES_OF_JOB = """\
-select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, funding_micros, note,
-       created_at, call_id
-from (select * from entry where job_id = :job_id and type = 'hold'
-      union all
-      select * from entry where job_id = :job_id and type in ('settle', 'void')
-      union all
-      select * from entry where job_id = :job_id and type = 'adjust') as lines
-order by id limit 1000"""
+    return records.all_records(
+        tx,
+        LedgerLine,
+        """
+        select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, funding_micros, note,
+               created_at, call_id from entry
+        where (account_id, id) > (:account_id, '') and (account_id, id) < (:account_id, :before)
+        order by account_id desc, id desc limit :limit
+        """,
+        account_id=account_id,
+        before=before,
+        limit=limit,
+    )
 
 
 def entries_of_job(tx: Transaction, job_id: str) -> list[LedgerLine]:
     """Oldest first, by three look-ups, each with its own index."""
-    return records.all_records(tx, LedgerLine, _ENTRIES_OF_JOB, job_id=job_id)
+    return records.all_records(
+        tx,
+        LedgerLine,
+        """
+        select id, type, account_id, job_id, available_micros, held_micros, revenue_micros, funding_micros, note,
+               created_at, call_id
+        from (select * from entry where job_id = :job_id and type = 'hold'
+              union all
+              select * from entry where job_id = :job_id and type in ('settle', 'void')
+              union all
+              select * from entry where job_id = :job_id and type = 'adjust') as lines
+        order by id limit 1000
+        """,
+        job_id=job_id,
+    )

@@ -79,11 +79,11 @@ def test_a_feature_imports_others_only_if_it_says_so() -> None:
 
 
 def test_the_core_keeps_to_its_budget() -> None:
-    """Lines of all that the service has beside `tenuto/features`."""
+    """Lines of all that the service has beside `tenuto/features` and what is written from SQL files."""
     core = {
         n: p
         for n, p in _modules().items()
-        if n.startswith("tenuto.") and not n.startswith("tenuto.features.")
+        if n.startswith("tenuto.") and not n.startswith("tenuto.features.") and not n.endswith("_sql")
     }
 
     assert sum(len(path.read_text("utf-8").splitlines()) for path in core.values()) <= CORE_LINES

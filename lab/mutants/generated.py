@@ -100,8 +100,8 @@ PARTS = (
 """The tests that see most come first."""
 _MODULES = {
     "job": {
-        "states", "store", "attempt_store", "queue", "queue_store", "submit", "erasure", "fate", "finish",
-        "recover",
+        "states", "jobs_sql", "attempts_sql", "queue", "queue_sql", "queue_store", "submit", "erasure",
+        "fate", "finish", "recover",
     },
     "api": {"call", "limits", "uploads"},
     "file": {"directory", "operations", "store", "erasure"},

@@ -33,7 +33,7 @@ from tenuto.features.recognition import live_text
 from tenuto.file import operations as artifacts
 from tenuto.ids import Ids
 from tenuto.job import audio_segments, chunks, erasure, finish, queue, read
-from tenuto.job import store as jobs
+from tenuto.job import jobs_sql as jobs
 from tenuto.job.fate import Cause
 from tenuto.job.queue import Claim
 from tenuto.job.submit import prepare
@@ -230,7 +230,7 @@ OPERATIONS: dict[str, Callable[[Grown], Operation]] = {
         lambda tx, big: erasure.retain_jobs(tx, ended_before=1, now_ms=big.world.now_ms)
     ),
     "whether an open job needs an input": _look(
-        lambda tx, big: jobs.is_needed(tx, big.caller.account_id, big.ids.new("artifact"))
+        lambda tx, big: jobs.is_needed(tx, big.caller.account_id, f'["{big.ids.new("artifact")}"]')
     ),
     "what was condemned": _look(lambda tx, big: artifacts.condemned(tx)),
     "whether models are callable": _look(lambda tx, big: catalog.reasons(tx, sorted(EVERY_MODEL), away=())),
@@ -397,7 +397,7 @@ def test_an_erasure_on_sqlite_reads_no_queue_of_jobs_with_inputs(on_sqlite: Worl
     grown.copy(f"sqlite:///{world.folder}/tenuto.db", [waiting], WAITING)
 
     for artifact_id in (needed, other):
-        look = partial(jobs.is_needed, account_id=caller.account_id, artifact_id=artifact_id)
+        look = partial(jobs.is_needed, account_id=caller.account_id, named=f'["{artifact_id}"]')
         steps, is_needed = _steps_on_sqlite(world, look)
 
         assert (artifact_id == needed) == is_needed

@@ -16,7 +16,7 @@ from servers.processes import await_stop, family, is_stopped, send, until
 from servers.service import RunningService
 from servers.shots import Shots
 from tenuto.features.openai.streams import StreamBroken, _after
-from tenuto.job.rows import Segment
+from tenuto.job.attempts_sql import Segment
 
 REACHED_S = 60.0
 LONG = "One segment follows another here, until all of the text has been spoken to its end. " * 3

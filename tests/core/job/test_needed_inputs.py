@@ -6,7 +6,7 @@ import pytest
 
 from servers.world import World
 from tenuto.db.database import Row, Transaction
-from tenuto.job import store
+from tenuto.job import jobs_sql
 
 
 class Interrupted:
@@ -46,11 +46,11 @@ def test_the_input_of_a_job_that_changes_its_state_is_needed_all_the_time(world:
 
     def look(tx: Transaction) -> bool:
         overtaken: Any = Interrupted(tx, meanwhile)
-        return store.is_needed(overtaken, account_id, artifact_id)
+        return jobs_sql.is_needed(overtaken, account_id, f'["{artifact_id}"]')
 
     def forget(tx: Transaction) -> None:
         tx.run("update job set input_artifact_ids = '[]' where id = :id", id=claim.job_id)
 
     assert world.read(look)
     world.write(forget)
-    assert not world.read(lambda tx: store.is_needed(tx, account_id, artifact_id))
+    assert not world.read(lambda tx: jobs_sql.is_needed(tx, account_id, f'["{artifact_id}"]'))

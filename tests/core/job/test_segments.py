@@ -6,6 +6,7 @@ from servers.world import World
 from tenuto.db.database import ConstraintFailed
 from tenuto.errors import NotFound, Stale
 from tenuto.job import audio_segments
+from tenuto.job.attempts_sql import Segment
 from tenuto.job.audio_segments import (
     MAX_ATTEMPT_BYTES,
     MAX_SEGMENT_BYTES,
@@ -14,7 +15,7 @@ from tenuto.job.audio_segments import (
     SegmentTotals,
 )
 from tenuto.job.queue import Claim
-from tenuto.job.rows import NewSegment, Segment
+from tenuto.job.rows import NewSegment
 
 
 def save(world: World, attempt_id: str, sequence: int, new: NewSegment | None = None) -> NewSegment:

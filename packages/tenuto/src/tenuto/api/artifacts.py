@@ -30,7 +30,7 @@ from tenuto.file.erasure import remove
 from tenuto.file.operations import Opened
 from tenuto.job import audio_segments as preview
 from tenuto.job import erasure, read
-from tenuto.job.rows import Segment
+from tenuto.job.attempts_sql import Segment
 from tenuto.kind.kinds import kinds
 from tenuto.logs import get_logger
 

@@ -10,8 +10,9 @@ from tenuto.errors import Erased, Fault, InvalidRequest, NotFound, Stale
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord
 from tenuto.file.operations import Opened
-from tenuto.job import attempt_store, read_store
-from tenuto.job.rows import NewSegment, Segment
+from tenuto.job import attempts_sql, read_store
+from tenuto.job.attempts_sql import NewSegmentRow, Segment
+from tenuto.job.rows import NewSegment
 from tenuto.job.states import RUNNING
 
 MAX_SEGMENT_BYTES = 16 * 1024 * 1024
@@ -44,18 +45,30 @@ class SegmentTotals(Struct, frozen=True):
 
 def save(tx: Transaction, attempt_id: str, new: NewSegment, *, now_ms: int) -> None:
     """Make a durable segment readable. Stale: the attempt is not running, nothing is written."""
-    attempt = attempt_store.locked_attempt(tx, attempt_id)
+    attempt = attempts_sql.locked_attempt(tx, attempt_id)
     if (
         attempt is None
         or attempt.job_attempt_id != attempt_id
         or (attempt.job_state, attempt.state) != (RUNNING, "running")
     ):
         raise Stale
-    if attempt_store.has_segment(tx, new.segment_id):
+    if attempts_sql.has_segment(tx, new.segment_id):
         return  # Repeated because the first response was lost.
     artifacts.add_blob(tx, new.blob, now_ms=now_ms)
-    attempt_store.add_segment(
-        tx, new, job_id=attempt.job_id, attempt_id=attempt_id, media_type=MEDIA_TYPE, now_ms=now_ms
+    attempts_sql.add_segment(
+        tx,
+        NewSegmentRow(
+            segment_id=new.segment_id,
+            job_id=attempt.job_id,
+            attempt_id=attempt_id,
+            sequence=new.sequence,
+            media_type=MEDIA_TYPE,
+            size_bytes=new.blob.size_bytes,
+            sha256=new.blob.sha256,
+            duration_ms=new.duration_ms,
+            blob_id=new.blob.blob_id,
+            now_ms=now_ms,
+        ),
     )
 
 
@@ -64,18 +77,18 @@ def list_segments(tx: Transaction, *, account_id: str, job_id: str, attempt_id: 
     if read_store.model(tx, job_id, account_id) is None:
         raise NotFound
     if attempt_id is None:
-        attempt_id = attempt_store.newest_with_segments(tx, job_id)
-    elif not attempt_store.is_attempt_of(tx, attempt_id, job_id):
+        attempt_id = attempts_sql.newest_with_segments(tx, job_id)
+    elif not attempts_sql.is_attempt_of(tx, attempt_id, job_id):
         message = "this job has no such attempt; leave it out for the newest one that has segments"
         raise InvalidRequest([Fault("attempt_id", "unknown_attempt", message)])
     if attempt_id is None:
         return []
-    return attempt_store.segments(tx, attempt_id, MAX_SEGMENTS)
+    return attempts_sql.segments(tx, attempt_id, MAX_SEGMENTS)
 
 
 def open_segment(tx: Transaction, *, account_id: str, job_id: str, segment_id: str) -> Opened:
     """What sending a segment needs. NotFound for foreign ids exactly as for missing ones."""
-    row = attempt_store.segment(tx, segment_id, job_id, account_id)
+    row = attempts_sql.segment(tx, segment_id, job_id, account_id)
     if row is None:
         raise NotFound
     if row.blob_id is None:

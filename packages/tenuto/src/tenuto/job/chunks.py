@@ -7,9 +7,12 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import asdict
+
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
-from tenuto.job import attempt_store
+from tenuto.job import attempts_sql
+from tenuto.job.attempts_sql import NewChunk
 from tenuto.job.rows import ChunkKey
 from tenuto.job.states import FINAL, RUNNING
 
@@ -25,31 +28,34 @@ def add(
 ) -> None:
     """Store a finished chunk. Stale: the attempt is no longer the job's; or, if `is_late` (it was paid for,
     and its worker may be gone), the job has ended. Repeatable."""
-    attempt = attempt_store.locked_attempt(tx, attempt_id)
+    attempt = attempts_sql.locked_attempt(tx, attempt_id)
     if attempt is None or attempt.job_state in FINAL:
         raise Stale
     if not is_late and (attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING):
         raise Stale
-    attempt_store.add_chunk(
+    attempts_sql.add_chunk(
         tx,
-        key,
-        job_id=attempt.job_id,
-        attempt_id=attempt_id,
-        transcript=json.dumps(transcript, ensure_ascii=False, separators=(",", ":")),
-        now_ms=now_ms,
+        NewChunk(
+            **asdict(key),
+            job_id=attempt.job_id,
+            attempt_id=attempt_id,
+            transcript=json.dumps(transcript, ensure_ascii=False, separators=(",", ":")),
+            now_ms=now_ms,
+        ),
     )
 
 
 def finished(tx: Transaction, job_id: str) -> dict[ChunkKey, dict[str, Any]]:
     """The intact chunks of this attempt and of earlier ones; damaged ones have to be redone."""
     chunks = {}
-    for key, transcript in attempt_store.chunks(tx, job_id):
+    for row in attempts_sql.chunks(tx, job_id):
+        key = ChunkKey(row.role, row.number, row.start_frame, row.end_frame, row.model_id, row.model_revision)
         with suppress(ValueError):
-            transcript.encode()
-            chunks[key] = json.loads(transcript)
+            row.transcript.encode()
+            chunks[key] = json.loads(row.transcript)
     return chunks
 
 
 def forget_final(tx: Transaction) -> int:
     """Remove the chunks of jobs that are final: their results contain all that is kept."""
-    return attempt_store.remove_final_chunks(tx)
+    return attempts_sql.remove_final_chunks(tx)

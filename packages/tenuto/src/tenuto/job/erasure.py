@@ -14,7 +14,7 @@ from tenuto.errors import InvalidRequest, ModelNotAllowed, NotFound
 from tenuto.feature import features
 from tenuto.file import erasure as artifacts
 from tenuto.file.rows import HeldArtifactRow
-from tenuto.job import read_store, store
+from tenuto.job import jobs_sql, read_store
 from tenuto.job.states import FINAL
 
 RETENTION_BATCH = 100
@@ -31,7 +31,7 @@ def erase_content(tx: Transaction, caller: Caller, *, job_id: str, now_ms: int) 
 
     NotFound; ModelNotAllowed: the key is for other models; InvalidRequest: the job has not ended.
     """
-    job = store.owned(tx, job_id, caller.account_id)
+    job = jobs_sql.owned(tx, job_id, caller.account_id)
     if job is None:
         raise NotFound
     caller.check_job(job.model)
@@ -41,8 +41,8 @@ def erase_content(tx: Transaction, caller: Caller, *, job_id: str, now_ms: int) 
             " or wait",
             param="operation_id",
         )
-    segment_blobs = store.segment_blobs(tx, job_id)
-    store.erase_segments(tx, job_id)
+    segment_blobs = jobs_sql.segment_blobs(tx, job_id)
+    jobs_sql.erase_segments(tx, job_id)
     return [*_erase(tx, job_id, now_ms=now_ms), *artifacts.condemn(tx, segment_blobs, now_ms=now_ms)]
 
 
@@ -73,8 +73,8 @@ def _erase_artifact(tx: Transaction, artifact: HeldArtifactRow, *, account_id: s
     blob_ids = [] if artifact.blob_id is None else [artifact.blob_id]
     if artifact.job_id is not None:
         for blob_id in blob_ids:
-            store.forget_blob(tx, artifact.job_id, blob_id)
-    elif store.is_needed(tx, account_id, artifact_id):
+            jobs_sql.forget_blob(tx, artifact.job_id, blob_id)
+    elif jobs_sql.is_needed(tx, account_id, f'["{artifact_id}"]'):
         raise InvalidRequest(
             message="a job that has not ended needs this input; cancel it or wait until it has ended",
             param="artifact_id",
@@ -88,7 +88,7 @@ def retain_jobs(tx: Transaction, *, ended_before: int, now_ms: int) -> tuple[int
 
     Returns the number of jobs and the blobs to remove.
     """
-    jobs = store.final_before(tx, ended_before, RETENTION_BATCH)
+    jobs = jobs_sql.final_before(tx, ended_before, RETENTION_BATCH)
     return len(jobs), [blob_id for job_id in jobs for blob_id in _erase(tx, job_id, now_ms=now_ms)]
 
 
@@ -128,12 +128,12 @@ def _erase_inputs(
 
 def _erase(tx: Transaction, job_id: str, *, now_ms: int) -> list[str]:
     blobs = artifacts.erase_results(tx, job_id, now_ms=now_ms)
-    blobs += store.recorded_blobs(tx, job_id)
-    store.erase_attempts(tx, job_id)
-    store.remove_chunks(tx, job_id)
-    store.remove_kept_result(tx, job_id)
+    blobs += jobs_sql.recorded_blobs(tx, job_id)
+    jobs_sql.erase_attempts(tx, job_id)
+    jobs_sql.remove_chunks(tx, job_id)
+    jobs_sql.remove_kept_result(tx, job_id)
     for feature in features().values():
         if feature.erase:
             feature.part(feature.erase)(tx, Erased(job_id))
-    store.erase_job(tx, job_id, now_ms)
+    jobs_sql.erase_job(tx, job_id, now_ms)
     return artifacts.condemn(tx, blobs, now_ms=now_ms)

@@ -18,13 +18,15 @@ from tenuto.errors import NotFound, Stale
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord
 from tenuto.ids import Ids
-from tenuto.job import attempt_store, fate, store
+from tenuto.job import attempts_sql, events, fate, jobs_sql
+from tenuto.job.attempts_sql import AttemptKeys, FencedAttempt
 from tenuto.job.fate import Cause, Fate
-from tenuto.job.rows import AttemptKeys, FencedAttempt
 from tenuto.job.states import (
     CANCELLED,
+    END_ATTEMPT,
     FAILED,
     FINAL,
+    LEAST_DEADLINE_MS,
     QUEUED,
     RECOVERY_REQUIRED,
     RUNNING,
@@ -57,7 +59,7 @@ def pass_fence(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int) -> bo
     if attempt.cancel_requested_at is not None:
         _end(tx, ids, attempt, Fate(CANCELLED, "cancelled"), now_ms=now_ms)
         return False
-    if attempt_store.pass_fence(tx, attempt_id, now_ms) == 0:
+    if attempts_sql.pass_fence(tx, attempt_id, now_ms) == 0:
         raise Stale
     return True
 
@@ -70,7 +72,7 @@ def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, n
             raise Stale  # These bytes were recorded, but have proved unusable since.
         return  # Repeated because the first response was lost.
     artifacts.add_blob(tx, result.blob, now_ms=now_ms)
-    recorded = attempt_store.record(
+    recorded = attempts_sql.record(
         tx,
         attempt.id,
         blob_id=result.blob.blob_id,
@@ -81,7 +83,7 @@ def record_result(tx: Transaction, attempt_id: str, result: RecordedResult, *, n
     if recorded == 0:
         raise Stale
     if attempt.fenced_at is not None:
-        store.remove_kept_result(tx, attempt.job_id)
+        jobs_sql.remove_kept_result(tx, attempt.job_id)
 
 
 def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Decision | None = None) -> None:
@@ -103,7 +105,7 @@ def succeed(tx: Transaction, ids: Ids, attempt_id: str, *, now_ms: int, by: Deci
         metadata=attempt.result_metadata,
         now_ms=now_ms,
     )
-    sequence = attempt_store.succeed(
+    sequence = attempts_sql.succeed(
         tx, attempt.job_id, attempt_id, artifact_id=artifact_id, charged_micros=charged, now_ms=now_ms
     )
     note, detail = (None, None) if by is None else (by.as_note("completed"), "completed by the operator")
@@ -171,11 +173,11 @@ def hand_over(
 
     Reads only the few columns that have to be intact for it.
     """
-    attempt = attempt_store.locked_keys(tx, attempt_id)
+    attempt = attempts_sql.locked_keys(tx, attempt_id)
     if attempt is None or attempt.job_attempt_id != attempt_id:
         raise Stale
     if attempt.job_state == RECOVERY_REQUIRED:
-        attempt_store.end_attempt(tx, attempt_id, "unknown", now_ms=now_ms, evidence=evidence)
+        attempts_sql.end_attempt(tx, attempt_id, "unknown", now_ms=now_ms, evidence=evidence)
     else:
         _end(tx, None, attempt, fate.recovery(code, message), now_ms=now_ms, evidence=evidence)
 
@@ -196,21 +198,23 @@ def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: in
     Queued: cancelled at once, the hold voided. Running: noted, the worker stops its engine. Final or
     waiting for recovery: unchanged. NotFound; ModelNotAllowed: the key may not use the job's model.
     """
-    job = store.owned(tx, job_id, caller.account_id)
+    job = jobs_sql.owned(tx, job_id, caller.account_id)
     if job is None:
         raise NotFound
     caller.check_job(job.model)
     if job.state == QUEUED:
-        sequence = store.end_queued(tx, job_id, CANCELLED, error_code=None, error_message=None, now_ms=now_ms)
+        sequence = jobs_sql.end_queued(
+            tx, job_id, CANCELLED, error_code=None, error_message=None, now_ms=now_ms
+        )
         assert sequence is not None, "the row is locked"
         _release_hold(tx, ids, job_id, now_ms=now_ms)
-        store.add_event(tx, job_id, sequence, "cancelled", now_ms=now_ms)
+        events.add_event(tx, job_id, sequence, "cancelled", now_ms=now_ms)
         return False
     if job.state != RUNNING:
         return False
-    noted = store.note_cancel(tx, job_id, now_ms)
+    noted = jobs_sql.note_cancel(tx, job_id, now_ms)
     if noted is not None:
-        store.add_event(
+        events.add_event(
             tx,
             job_id,
             noted.event_sequence,
@@ -224,17 +228,17 @@ def cancel(tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, now_ms: in
 def take_over(tx: Transaction, job_ids: Sequence[str], *, waiter: str) -> None:
     """Make this API process the one that may cancel the jobs once their client has left."""
     for job_id in job_ids:
-        store.set_waiter(tx, job_id, waiter)
+        jobs_sql.set_waiter(tx, job_id, waiter)
 
 
 def cancel_abandoned(
     tx: Transaction, ids: Ids, caller: Caller, *, job_id: str, waiter: str, now_ms: int
 ) -> bool:
     """Cancel a queued job, unless an API process other than `waiter` has taken it over. NotFound."""
-    job = store.owned(tx, job_id, caller.account_id)
+    job = jobs_sql.owned(tx, job_id, caller.account_id)
     if job is None:
         raise NotFound
-    if job.state != QUEUED or store.waiter(tx, job_id) not in (None, waiter):
+    if job.state != QUEUED or jobs_sql.waiter(tx, job_id) not in (None, waiter):
         return False
     cancel(tx, ids, caller, job_id=job_id, now_ms=now_ms)
     return True
@@ -245,12 +249,12 @@ def overdue(tx: Transaction, *, lane: str, now_ms: int, after: str = "") -> list
 
     Starts after an id; fewer than EXPIRY_BATCH: there are no more.
     """
-    return store.overdue(tx, lane, now_ms, EXPIRY_BATCH, after=after)
+    return jobs_sql.overdue(tx, lane, now_ms, limit=EXPIRY_BATCH, after=after, least=LEAST_DEADLINE_MS)
 
 
 def expire(tx: Transaction, ids: Ids, *, job_id: str, now_ms: int) -> bool:
     """A queued job past its deadline fails, its hold voided; False if it is no longer queued."""
-    sequence = store.end_queued(
+    sequence = jobs_sql.end_queued(
         tx,
         job_id,
         FAILED,
@@ -261,7 +265,7 @@ def expire(tx: Transaction, ids: Ids, *, job_id: str, now_ms: int) -> bool:
     if sequence is None:
         return False
     _release_hold(tx, ids, job_id, now_ms=now_ms)
-    store.add_event(tx, job_id, sequence, "failed", now_ms=now_ms, detail="deadline_exceeded")
+    events.add_event(tx, job_id, sequence, "failed", now_ms=now_ms, detail="deadline_exceeded")
     return True
 
 
@@ -269,7 +273,7 @@ def expire(tx: Transaction, ids: Ids, *, job_id: str, now_ms: int) -> bool:
 
 
 def _fenced(tx: Transaction, attempt_id: str, states: tuple[str, ...]) -> FencedAttempt:
-    attempt = attempt_store.locked_attempt(tx, attempt_id)
+    attempt = attempts_sql.locked_attempt(tx, attempt_id)
     if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state not in states:
         raise Stale
     return attempt
@@ -280,7 +284,7 @@ def _fate(tx: Transaction, attempt: FencedAttempt, cause: Cause) -> Fate | None:
     return fate.of(
         cause,
         is_paid=is_paid,
-        is_kept=is_paid and attempt_store.has_kept(tx, attempt.id),
+        is_kept=is_paid and attempts_sql.has_kept(tx, attempt.id),
         is_cancelled=attempt.cancel_requested_at is not None,
         hosts_lost=attempt.hosts_lost,
         unforeseen_errors=attempt.unforeseen_errors,
@@ -298,12 +302,36 @@ def _end(
     evidence: str | None = None,
 ) -> None:
     """Write what becomes of the attempt; without `ids` no money may move."""
-    end_job = attempt_store.requeue_running if decided.state == QUEUED else attempt_store.end_running
-    sequence = end_job(tx, attempt.job_id, attempt.id, decided, now_ms=now_ms)
+    sequence = _move(tx, attempt, decided, now_ms)
     if decided.state in FINAL:
         assert ids is not None, "a hold that is released is a line of the ledger"
         _release_hold(tx, ids, attempt.job_id, now_ms=now_ms)
     _close(tx, attempt, sequence, decided.event, now_ms=now_ms, detail=decided.detail, evidence=evidence)
+
+
+def _move(tx: Transaction, attempt: FencedAttempt | AttemptKeys, decided: Fate, now_ms: int) -> int | None:
+    """The job's new state; returns the number of the event, None if another transaction was first."""
+    assert decided.state in END_ATTEMPT.after
+    if decided.state != QUEUED:
+        return attempts_sql.end_running(
+            tx,
+            attempt.job_id,
+            attempt.id,
+            state=decided.state,
+            error_code=decided.error_code,
+            error_message=decided.error_message,
+            finished_at=now_ms if decided.state in FINAL else None,
+        )
+    return attempts_sql.requeue_running(
+        tx,
+        attempt.job_id,
+        attempt.id,
+        hosts_lost=decided.hosts_lost,
+        workers_lost=decided.workers_lost,
+        losses_shared=decided.losses_shared,
+        unforeseen_errors=decided.unforeseen_errors,
+        not_before_at=now_ms + decided.pause_ms if decided.pause_ms else 0,
+    )
 
 
 def _release_hold(tx: Transaction, ids: Ids, job_id: str, *, now_ms: int) -> None:
@@ -327,9 +355,9 @@ def _close(
     if sequence is None:
         raise Stale
     outcome = "unknown" if type_ == RECOVERY_REQUIRED else type_
-    attempt_store.end_attempt(tx, attempt.id, outcome, now_ms=now_ms, evidence=evidence)
-    attempt_store.free_slot_of(tx, attempt.id)
-    store.add_event(
+    attempts_sql.end_attempt(tx, attempt.id, outcome, now_ms=now_ms, evidence=evidence)
+    attempts_sql.free_slot_of(tx, attempt.id)
+    events.add_event(
         tx,
         attempt.job_id,
         sequence,

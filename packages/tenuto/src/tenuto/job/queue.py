@@ -18,11 +18,11 @@ from tenuto.db.database import Database, Deferred, Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.errors import RateLimited, causes
 from tenuto.ids import Ids
-from tenuto.job import attempt_store, finish
-from tenuto.job import queue_store as store
-from tenuto.job.rows import JobWork, OpenAttempt, Started, WaitingAccount
+from tenuto.job import attempts_sql, finish, queue_sql, queue_store
+from tenuto.job.events import add_event
+from tenuto.job.queue_sql import JobWork, OpenAttempt, Started
+from tenuto.job.rows import WaitingAccount
 from tenuto.job.states import MAX_LOSSES_SHARED
-from tenuto.job.store import add_event
 from tenuto.kind.kinds import kinds
 
 ACCOUNTS_LOOKED_AT = 16
@@ -83,20 +83,20 @@ def claim(
     offered = sorted(models)
     if not offered:
         return None
-    slot = store.ask_free_slot(tx, lane, offered, now_ms, slots)
+    slot = queue_store.ask_free_slot(tx, lane, offered, now_ms, slots)
     for _ in range(UNREADABLE_AT_ONCE):
         attempt_id = ids.new("attempt")
-        accounts = store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_LOOKED_AT)
+        accounts = queue_store.next_accounts(tx, lane, offered, now_ms, ACCOUNTS_LOOKED_AT)
         free = slot.one()
         if free is None:
             return None
         account_id = _take_turn(tx, lane, accounts, draw=attempt_id)
-        job_id = account_id and store.oldest_queued(tx, lane, account_id, offered, now_ms)
+        job_id = account_id and queue_store.oldest_queued(tx, lane, account_id, offered, now_ms)
         if not account_id or not job_id:
             return None
-        started = store.start(tx, job_id, attempt_id, now_ms)
-        work = store.work(tx, job_id)
-        taken = store.ask_take_slot(tx, lane, free.number, job_id, attempt_id)
+        started = queue_sql.start(tx, job_id, attempt_id, now_ms)
+        work = queue_sql.work(tx, job_id)
+        taken = queue_sql.ask_take_slot(tx, lane, free.number, job_id, attempt_id)
         attempts = _begin(tx, job_id, attempt_id, started.one(), worker_id=worker_id, now_ms=now_ms)
         assert taken.changed() == 1, "the slot row was locked"
         try:
@@ -120,7 +120,7 @@ def _begin(
     """Write the attempt's row and its event; returns its number."""
     assert started is not None, "the job's row was locked"
     number = started.attempts
-    store.add_attempt(tx, attempt_id, job_id=job_id, number=number, worker_id=worker_id, now_ms=now_ms)
+    queue_sql.add_attempt(tx, attempt_id, job_id=job_id, number=number, worker_id=worker_id, now_ms=now_ms)
     add_event(tx, job_id, started.event_sequence, "running", now_ms=now_ms, attempt_id=attempt_id)
     return number
 
@@ -130,12 +130,12 @@ def _take_turn(tx: Transaction, lane: str, accounts: list[WaitingAccount], *, dr
     accounts.sort(key=lambda account: _turn(account, draw))
     for account in accounts:
         if account.served is None:
-            store.add_turn(tx, lane, account.account_id)
-        if store.serve_turn(tx, lane, account.account_id, seen=account.served or 0):
+            queue_sql.add_turn(tx, lane, account.account_id)
+        if queue_sql.serve_turn(tx, lane, account.account_id, seen=account.served or 0):
             return account.account_id
     if not accounts:
         return None
-    store.serve_turn_again(tx, lane, accounts[0].account_id)
+    queue_sql.serve_turn_again(tx, lane, accounts[0].account_id)
     return accounts[0].account_id
 
 
@@ -176,10 +176,10 @@ def _claim_of(
 
 def unreadable(tx: Transaction, after: str, limit: int) -> tuple[list[str], dict[str, str]]:
     """A page of the jobs that may still run, and why some of them could not be claimed."""
-    ids, faults = store.unfinished(tx, after, limit), {}
+    ids, faults = queue_sql.unfinished(tx, after, limit), {}
     for job_id in ids:
         try:
-            _claim_of(store.work(tx, job_id), job_id, "", "", attempt_id="", number=0)
+            _claim_of(queue_sql.work(tx, job_id), job_id, "", "", attempt_id="", number=0)
         except Unreadable as error:
             faults[job_id] = str(error)
     return ids, faults
@@ -201,37 +201,37 @@ def _parsed(text: str, name: str, kind: type[dict[str, Any]] | type[list[str]]) 
 
 def set_slots(tx: Transaction, lane: str, count: int) -> None:
     """Set the number of the lane's slots. Busy slots above it are removed once they are free."""
-    there = {slot.number for slot in store.slots(tx, lane)}
+    there = {slot.number for slot in queue_sql.slots(tx, lane)}
     for number in range(1, count + 1):
         if number not in there:
-            store.add_slot(tx, lane, number)
+            queue_sql.add_slot(tx, lane, number)
     if any(number > count for number in there):
-        store.remove_free_slots(tx, lane, above=count)
+        queue_sql.remove_free_slots(tx, lane, above=count)
 
 
 def busy(tx: Transaction, lane: str) -> int:
     """How many slots of the lane are occupied."""
-    return sum(slot.job_id is not None for slot in store.slots(tx, lane))
+    return sum(slot.job_id is not None for slot in queue_sql.slots(tx, lane))
 
 
 def slots(tx: Transaction, lane: str) -> int:
     """How many jobs of the lane may run at once."""
-    return len(store.slots(tx, lane))
+    return len(queue_sql.slots(tx, lane))
 
 
 def oldest_queued_at(tx: Transaction, lanes: list[str]) -> int | None:
     """When the job that has waited longest was accepted; None when the lanes are empty."""
-    return min(filter(None, [store.oldest_queued_at(tx, lane) for lane in lanes]), default=None)
+    return min(filter(None, [queue_sql.oldest_queued_at(tx, lane) for lane in lanes]), default=None)
 
 
 def open_attempts(tx: Transaction) -> list[OpenAttempt]:
     """Every attempt that is not over."""
-    return store.open_attempts(tx)
+    return queue_sql.open_attempts(tx)
 
 
 def has_open_attempts(tx: Transaction, worker_id: str) -> bool:
     """Whether an attempt of this worker still has to be rescued."""
-    return store.attempts_of_worker(tx, worker_id) > 0
+    return queue_sql.attempts_of_worker(tx, worker_id) > 0
 
 
 def has_work(tx: Transaction, lane: str, *, models: frozenset[str], now_ms: int) -> bool:
@@ -242,30 +242,35 @@ def has_work(tx: Transaction, lane: str, *, models: frozenset[str], now_ms: int)
 def lanes_with_work(tx: Transaction, offered: dict[str, frozenset[str]], *, now_ms: int) -> list[str]:
     """The lanes in which a claim for the models that are offered there could succeed."""
     asked = [
-        (lane, store.ask_work(tx, lane, sorted(models), now_ms)) for lane, models in offered.items() if models
+        (lane, queue_store.ask_work(tx, lane, sorted(models), now_ms))
+        for lane, models in offered.items()
+        if models
     ]
     return [lane for lane, work in asked if work.one() is not None]
 
 
 def heartbeat(tx: Transaction, progress: dict[str, dict[str, Any] | None]) -> dict[str, bool | None]:
     """Raise the counter of each attempt; True: its job was cancelled, None: the attempt is over."""
-    return {
-        attempt_id: attempt_store.heartbeat(tx, attempt_id, None if made is None else json.dumps(made))
+    heard = {
+        attempt_id: attempts_sql.heartbeat(tx, attempt_id, None if made is None else json.dumps(made))
         for attempt_id, made in progress.items()
+    }
+    return {
+        attempt_id: None if row is None else row.cancelled_at is not None for attempt_id, row in heard.items()
     }
 
 
 def cancel_requests(tx: Transaction, worker_id: str) -> list[str]:
     """Attempts of this worker whose jobs have been cancelled by their callers."""
-    return store.cancel_requests(tx, worker_id)
+    return queue_sql.cancel_requests(tx, worker_id)
 
 
 def depths(tx: Transaction, lanes: list[str]) -> dict[str, dict[str, int]]:
     """For metrics: jobs queued, slots busy, jobs in recovery, each by lane."""
     return {
-        "queued": {lane: store.queued(tx, lane) for lane in lanes},
+        "queued": {lane: queue_sql.queued(tx, lane) for lane in lanes},
         "running": {lane: busy(tx, lane) for lane in lanes},
-        "recovery_required": {lane: store.recovering(tx, lane) for lane in lanes},
+        "recovery_required": {lane: queue_sql.recovering(tx, lane) for lane in lanes},
     }
 
 
@@ -353,7 +358,7 @@ class Quota(Struct, frozen=True):
             return
         left = _free(self.tx, self.account_id, self.lane, self.limit)
         if left >= SHARES:
-            store.note_free_quota(self.tx, self.account_id, self.lane, self.limit, left // SHARES)
+            queue_sql.note_free_quota(self.tx, self.account_id, self.lane, self.limit, left // SHARES)
 
 
 def refuse_full(tx: Transaction, account_id: str, lane: str, *, limit: int, was_full: bool) -> None:
@@ -365,7 +370,7 @@ def refuse_full(tx: Transaction, account_id: str, lane: str, *, limit: int, was_
 
 def _free(tx: Transaction, account_id: str, lane: str, limit: int) -> int:
     """How many more jobs the account may queue in the lane, counted. QueueFull: none."""
-    counted = store.queued_of_account(tx, account_id, lane, limit).one()
+    counted = queue_sql.queued_of_account(tx, account_id, lane, limit).one()
     assert counted is not None, "a count is always one row"
     if counted.number >= limit:
         raise QueueFull(account_id, lane, limit)
@@ -374,7 +379,7 @@ def _free(tx: Transaction, account_id: str, lane: str, limit: int) -> int:
 
 def lock_account(tx: Transaction, account_id: str) -> None:
     """Lock the account until the transaction ends; its submissions that do so wait for each other."""
-    store.lock_account(tx, account_id)
+    queue_sql.lock_account(tx, account_id)
 
 
 def ask_quota(tx: Transaction, account_id: str, lane: str, *, limit: int, was_full: bool = False) -> Quota:
@@ -385,5 +390,5 @@ def ask_quota(tx: Transaction, account_id: str, lane: str, *, limit: int, was_fu
     if was_full and limit > LONG_QUEUE:
         return Quota(tx, account_id, lane, limit, None)
     # A concurrent submission waits here until the other's job can be counted.
-    store.lock_account(tx, account_id)
-    return Quota(tx, account_id, lane, limit, store.take_noted_quota(tx, account_id, lane, limit))
+    queue_sql.lock_account(tx, account_id)
+    return Quota(tx, account_id, lane, limit, queue_sql.take_noted_quota(tx, account_id, lane, limit))

@@ -11,9 +11,9 @@ from tenuto.db.database import Transaction
 from tenuto.db.records import DeferredRecord
 from tenuto.errors import Erased, NotFound
 from tenuto.job import read_store
-from tenuto.job.rows import CallerJobRow, Counted
+from tenuto.job.jobs_sql import NewJob
+from tenuto.job.rows import AFTER_ALL, CallerJobRow, Counted
 from tenuto.job.states import FAILED, FINAL, QUEUED, RECOVERY_REQUIRED, RUNNING
-from tenuto.job.store import AFTER_ALL, NewJob
 from tenuto.money.rules import cny
 
 MAX_COUNTED_AHEAD = 100

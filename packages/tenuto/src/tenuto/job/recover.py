@@ -13,9 +13,9 @@ from tenuto.errors import ArtifactUnavailable, CorruptBlob, OperatorError, Price
 from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobRecord, BlobStore, check_whole
 from tenuto.ids import Ids
-from tenuto.job import attempt_store, finish, store
+from tenuto.job import attempts_sql, events, finish, jobs_sql
 from tenuto.job.finish import RecordedResult
-from tenuto.job.rows import JobRow, WaitingJob
+from tenuto.job.jobs_sql import LockedJob, WaitingJob
 from tenuto.job.states import CANCELLED, FAILED, RECOVERY_REQUIRED, Decision, is_overdue
 from tenuto.kind.kinds import SuppliedResult, kinds
 from tenuto.money import operations as billing
@@ -32,7 +32,7 @@ _WHY = {
 
 def waiting(tx: Transaction) -> list[WaitingJob]:
     """Jobs that wait for an operator, oldest first."""
-    return store.in_recovery(tx)
+    return jobs_sql.in_recovery(tx)
 
 
 def condition(blobs: BlobStore, record: BlobRecord | None) -> str:
@@ -65,7 +65,7 @@ def check_recorded(database: Database, blobs: BlobStore, job_id: str) -> None:
 
 def _recorded(tx: Transaction, job_id: str) -> BlobRecord | None:
     """The bytes that the job's newest attempt has recorded."""
-    job = store.locked(tx, job_id)
+    job = jobs_sql.locked(tx, job_id)
     if job is None or job.attempt_id is None:
         return None
     return artifacts.recorded_blob(tx, job.attempt_id)
@@ -73,7 +73,7 @@ def _recorded(tx: Transaction, job_id: str) -> BlobRecord | None:
 
 def fit(tx: Transaction, job_id: str, content: bytes) -> SuppliedResult:
     """The bytes as a result of this waiting job. Raises OperatorError if they can't be one."""
-    job = _waits(store.locked(tx, job_id), job_id)
+    job = _waits(jobs_sql.locked(tx, job_id), job_id)
     kind = kinds().get(job.kind)
     if kind is None:
         raise OperatorError(
@@ -99,7 +99,7 @@ def complete(
         raise OperatorError(f"the record of {job_id} is damaged: it names no attempt; void it")
     if result is not None:
         finish.record_result(tx, attempt_id, result, now_ms=now_ms)
-    elif store.reopen_attempt(tx, attempt_id) == 0:
+    elif jobs_sql.reopen_attempt(tx, attempt_id) == 0:
         raise OperatorError(
             f"{job_id} has no recorded result; bring one: tenuto admin recover complete {job_id} --file FILE"
         )
@@ -118,10 +118,10 @@ def requeue(tx: Transaction, ids: Ids, job_id: str, *, by: Decision, now_ms: int
         raise OperatorError(
             f"the deadline of {job_id} has passed, so it would only fail: complete or void it"
         )
-    store.remove_kept_result(tx, job_id)
-    sequence = store.requeue_recovery(tx, job_id)
+    jobs_sql.remove_kept_result(tx, job_id)
+    sequence = jobs_sql.requeue_recovery(tx, job_id)
     assert sequence is not None, "the row is locked"
-    store.add_event(
+    events.add_event(
         tx,
         job_id,
         sequence,
@@ -146,7 +146,7 @@ def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, by: Decision, 
         return
     job = _in_recovery(tx, job_id, now_ms)
     state = CANCELLED if cancel else FAILED
-    sequence = store.end_recovery(
+    sequence = jobs_sql.end_recovery(
         tx,
         job_id,
         state,
@@ -157,29 +157,29 @@ def void(tx: Transaction, ids: Ids, job_id: str, *, cancel: bool, by: Decision, 
     assert sequence is not None, "the row is locked"
     billing.void(tx, ids, job_id=job.id, note=by.as_note("voided"), entry_id=by.entry_id, now_ms=now_ms)
     artifacts.condemn_recordings(tx, job_id, now_ms=now_ms)
-    store.remove_kept_result(tx, job_id)
-    store.add_event(tx, job_id, sequence, state, now_ms=now_ms, detail="voided by the operator", by=by)
+    jobs_sql.remove_kept_result(tx, job_id)
+    events.add_event(tx, job_id, sequence, state, now_ms=now_ms, detail="voided by the operator", by=by)
 
 
 def _is_done(tx: Transaction, job_id: str, by: Decision, type_: str, done: str) -> bool:
     """Whether this decision was already carried out, by a request whose response was lost: a job that it
     requeued, and that waits again since, is not requeued a second time.
     """
-    store.locked(tx, job_id)
+    jobs_sql.locked(tx, job_id)
     return by.entry_id is not None and billing.is_decided(
         tx, by.entry_id, type_=type_, job_id=job_id, note=by.as_note(done)
     )
 
 
-def _in_recovery(tx: Transaction, job_id: str, now_ms: int) -> JobRow:
+def _in_recovery(tx: Transaction, job_id: str, now_ms: int) -> LockedJob:
     """The job, with its attempt ended, so that nothing else settles a result that it recorded late."""
-    job = _waits(store.locked(tx, job_id), job_id)
+    job = _waits(jobs_sql.locked(tx, job_id), job_id)
     if job.attempt_id is not None:
-        attempt_store.end_attempt(tx, job.attempt_id, "unknown", now_ms=now_ms)
+        attempts_sql.end_attempt(tx, job.attempt_id, "unknown", now_ms=now_ms, evidence=None)
     return job
 
 
-def _waits(job: JobRow | None, job_id: str) -> JobRow:
+def _waits(job: LockedJob | None, job_id: str) -> LockedJob:
     if job is None:
         raise OperatorError(
             f"there is no job {job_id!r}; `tenuto admin recover list` shows the jobs that wait"

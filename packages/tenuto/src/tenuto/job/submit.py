@@ -27,12 +27,11 @@ from tenuto.errors import (
 from tenuto.file import inputs
 from tenuto.file.blob import BlobStore
 from tenuto.ids import Clock, Ids
-from tenuto.job import queue, read, store
+from tenuto.job import events, jobs_sql, queue, read
+from tenuto.job.jobs_sql import NewestKey, NewJob
 from tenuto.job.queue import FullQueues, Quota
 from tenuto.job.read import Job
-from tenuto.job.rows import NewestKey
 from tenuto.job.states import DEADLINE_MS, QUEUED
-from tenuto.job.store import NewJob
 from tenuto.job.titles import title_and_search_text
 from tenuto.kind import envelope
 from tenuto.kind import operations as catalog
@@ -188,7 +187,7 @@ async def _write_async(context: SubmitContext, transaction: Callable[[Transactio
 
 def newest_key(tx: Transaction, caller: Caller, since: str, until: str) -> NewestKey | None:
     """The last idempotency key of the caller's API key from `since` to `until`, of letters and digits."""
-    return store.newest_key(tx, caller.key_id, since, until)
+    return jobs_sql.newest_key(tx, caller.key_id, since, until)
 
 
 def check_admission(context: SubmitContext, request: Request) -> Callable[[Transaction], None]:
@@ -279,13 +278,13 @@ def _joined(tx: Transaction, request: Request) -> Request:
 
 def _find_replay(tx: Transaction, request: Request) -> Accepted | None:
     """The job that this key and body made before. IdempotencyConflict: the key belongs to another body."""
-    bound = store.bound(tx, request.caller.key_id, request.idempotency_key)
+    bound = jobs_sql.bound(tx, request.caller.key_id, request.idempotency_key)
     if bound is None:
         return None
     if bound.body_sha256 != request.body_sha256:
         raise IdempotencyConflict
     job = read.get(tx, account_id=request.caller.account_id, job_id=bound.job_id)
-    traceparent = None if request.origin is None else store.traceparent(tx, bound.job_id)
+    traceparent = None if request.origin is None else jobs_sql.traceparent(tx, bound.job_id)
     return Accepted(job, replayed=True, traceparent=traceparent)
 
 
@@ -402,11 +401,18 @@ def _accept(
     that is one round trip; a refusal rolls all of it back. Raises _BoundMeanwhile.
     """
     new = _new_job(ids.new("job"), request, parsed, bound, now_ms=now_ms)
-    key = store.ask_bind_key(tx, new)
-    store.insert_job(tx, new)
+    key = jobs_sql.ask_bind_key(
+        tx,
+        new.key_id,
+        request.idempotency_key,
+        body_sha256=request.body_sha256,
+        job_id=new.job_id,
+        now_ms=now_ms,
+    )
+    jobs_sql.insert_job(tx, new)
     for blob_id in bound.recordings:
-        store.add_recording(tx, new.job_id, blob_id)
-    store.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
+        jobs_sql.add_recording(tx, new.job_id, blob_id)
+    events.add_event(tx, new.job_id, 0, "queued", now_ms=now_ms)
     position = read.ask_position(tx, new.lane, new.job_id)
     hold = billing.hold(
         tx,
@@ -430,8 +436,6 @@ def _new_job(job_id: str, request: Request, parsed: _Parsed, bound: Binding, *, 
         job_id=job_id,
         account_id=request.caller.account_id,
         key_id=request.caller.key_id,
-        idempotency_key=request.idempotency_key,
-        body_sha256=request.body_sha256,
         kind=model.kind,
         model=model.name,
         lane=model.lane,

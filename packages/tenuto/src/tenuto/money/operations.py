@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tenuto.db.database import Deferred, Transaction
 from tenuto.errors import IdempotencyConflict, InsufficientBalance, OperatorError
 from tenuto.ids import Ids
-from tenuto.money import store
-from tenuto.money.rows import Entry, HoldRow
+from tenuto.money import ledger_sql
+from tenuto.money.ledger_sql import Entry, HoldRow
 from tenuto.money.rules import MAX_CNY, MAX_MICROS, cny, short_cny
 
 
@@ -38,19 +38,19 @@ def credit(
         funding_micros=-amount_micros,
         note=note,
     )
-    store.lock(tx, account_id)
+    ledger_sql.lock(tx, account_id)
     if _is_booked(tx, entry):
         return
     if amount_micros > 0:
-        if store.add(tx, account_id, available_micros=amount_micros, most_micros=MAX_MICROS) == 0:
+        if ledger_sql.add(tx, account_id, available_micros=amount_micros, most_micros=MAX_MICROS) == 0:
             raise OperatorError(
                 f"an account has at most {MAX_CNY} CNY, available and held together; give less"
             )
-    elif store.move(tx, account_id, available_micros=amount_micros, held_micros=0) == 0:
+    elif ledger_sql.move(tx, account_id, available_micros=amount_micros, held_micros=0) == 0:
         raise OperatorError(
             "the account has less than that available; holds of open jobs cannot be taken back"
         )
-    store.append(tx, entry, now_ms)
+    ledger_sql.append(tx, entry, now_ms)
 
 
 class PendingHold(Struct, frozen=True):
@@ -83,7 +83,9 @@ def hold(
     """
     moved = None
     if amount_micros:
-        moved = store.ask_move(tx, account_id, available_micros=-amount_micros, held_micros=amount_micros)
+        moved = ledger_sql.ask_move(
+            tx, account_id, available_micros=-amount_micros, held_micros=amount_micros
+        )
     entry = Entry(
         ids.new("entry"),
         "hold",
@@ -93,7 +95,7 @@ def hold(
         held_micros=amount_micros,
         call_id=call_id,
     )
-    store.append(tx, entry, now_ms)
+    ledger_sql.append(tx, entry, now_ms)
     return PendingHold(tx, entry, moved)
 
 
@@ -102,14 +104,14 @@ def refuse_uncovered(tx: Transaction, account_id: str, amount_micros: int, what:
 
     For `what`, a job or a request, that needs work before it can be held for.
     """
-    sums = store.balance(tx, account_id)
+    sums = ledger_sql.balance(tx, account_id)
     if amount_micros and (sums is None or sums.available_micros < amount_micros):
         raise _refusal(tx, account_id, amount_micros, what)
 
 
 def lock(tx: Transaction, account_id: str) -> None:
     """Lock the account against other writers until the transaction ends."""
-    store.lock(tx, account_id)
+    ledger_sql.lock(tx, account_id)
 
 
 def settle(
@@ -150,7 +152,9 @@ def resolve(tx: Transaction, hold: HoldRow, entry: Entry, *, charge_micros: int,
     assert 0 <= charge_micros <= hold.held_micros, "a charge never exceeds its hold"
     rest_micros = hold.held_micros - charge_micros
     if hold.held_micros:
-        moved = store.move(tx, hold.account_id, available_micros=rest_micros, held_micros=-hold.held_micros)
+        moved = ledger_sql.move(
+            tx, hold.account_id, available_micros=rest_micros, held_micros=-hold.held_micros
+        )
         assert moved == 1, "the account holds what its open jobs and calls hold"
     whole = replace(
         entry,
@@ -158,17 +162,17 @@ def resolve(tx: Transaction, hold: HoldRow, entry: Entry, *, charge_micros: int,
         held_micros=-hold.held_micros,
         revenue_micros=charge_micros,
     )
-    store.append(tx, whole, now_ms)
+    ledger_sql.append(tx, whole, now_ms)
 
 
 def remark(tx: Transaction, entry_id: str, *, account_id: str, job_id: str, note: str, now_ms: int) -> None:
     """Append an entry that moves nothing: an operator's decision that leaves the job's money held."""
-    store.append(tx, Entry(entry_id, "adjust", account_id, job_id, note=note), now_ms)
+    ledger_sql.append(tx, Entry(entry_id, "adjust", account_id, job_id, note=note), now_ms)
 
 
 def is_decided(tx: Transaction, entry_id: str, *, type_: str, job_id: str, note: str) -> bool:
     """Whether an operator's decision has written its entry. IdempotencyConflict if another has its id."""
-    line = store.entry(tx, entry_id)
+    line = ledger_sql.entry(tx, entry_id)
     if line is None:
         return False
     if (line.type, line.job_id, line.note) != (type_, job_id, note):
@@ -178,7 +182,7 @@ def is_decided(tx: Transaction, entry_id: str, *, type_: str, job_id: str, note:
 
 def _is_booked(tx: Transaction, entry: Entry) -> bool:
     """Whether this same entry was written before. IdempotencyConflict if another has its id."""
-    line = store.entry(tx, entry.entry_id)
+    line = ledger_sql.entry(tx, entry.entry_id)
     if line is None:
         return False
     written = (line.type, line.account_id, line.job_id, line.available_micros, line.note)
@@ -192,7 +196,7 @@ def _other_line(entry_id: str) -> IdempotencyConflict:
 
 
 def _refusal(tx: Transaction, account_id: str, needed_micros: int, what: str) -> InsufficientBalance:
-    sums = store.balance(tx, account_id)
+    sums = ledger_sql.balance(tx, account_id)
     assert sums is not None, "whoever asks has an account"
     return InsufficientBalance(
         f"This {what} needs {short_cny(needed_micros)} CNY, and the account has"
@@ -203,6 +207,6 @@ def _refusal(tx: Transaction, account_id: str, needed_micros: int, what: str) ->
 
 
 def _hold_of(tx: Transaction, job_id: str) -> HoldRow:
-    hold = store.hold_of_job(tx, job_id)
+    hold = ledger_sql.hold_of_job(tx, job_id)
     assert hold is not None, "every accepted job has a hold, of 0 too"
     return hold

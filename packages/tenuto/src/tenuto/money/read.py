@@ -4,9 +4,12 @@ import msgspec
 
 from tenuto.db.database import Transaction
 from tenuto.errors import NotFound
-from tenuto.money import store
-from tenuto.money.rows import LedgerLine
+from tenuto.money import ledger_sql
+from tenuto.money.ledger_sql import LedgerLine
 from tenuto.money.rules import cny
+
+_AFTER_ALL = "entrz"
+"""Greater than any entry id."""
 
 
 class Balance(msgspec.Struct, frozen=True):
@@ -42,7 +45,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
 
 def balance(tx: Transaction, account_id: str) -> Balance:
     """The balance of an existing account."""
-    sums = store.balance(tx, account_id)
+    sums = ledger_sql.balance(tx, account_id)
     assert sums is not None, "whoever asks has an account"
     total_micros = sums.available_micros + sums.held_micros
     return Balance(cny(sums.available_micros), cny(sums.held_micros), cny(total_micros))
@@ -52,7 +55,7 @@ def ledger(
     tx: Transaction, account_id: str, *, after: str | None, limit: int
 ) -> tuple[list[LedgerEntry], str | None]:
     """Newest first, with the cursor of the next page."""
-    lines = store.entries(tx, account_id, after=after, limit=limit + 1)
+    lines = ledger_sql.entries(tx, account_id, after or _AFTER_ALL, limit + 1)
     entries = [_entry(line) for line in lines[:limit]]
     return entries, entries[-1].id if len(lines) > limit else None
 
@@ -67,7 +70,7 @@ def ledger_of_job(tx: Transaction, account_id: str, job_id: str) -> list[LedgerE
 
 def lines_of_job(tx: Transaction, job_id: str) -> list[LedgerLine]:
     """The entries of a job, oldest first, as they are stored."""
-    return store.entries_of_job(tx, job_id)
+    return ledger_sql.entries_of_job(tx, job_id)
 
 
 def _entry(line: LedgerLine) -> LedgerEntry:

@@ -23,7 +23,7 @@ from tenuto.errors import (
 from tenuto.file import operations as artifacts
 from tenuto.file.apart import Apart
 from tenuto.job import finish, queue
-from tenuto.job.rows import OpenAttempt
+from tenuto.job.queue_sql import OpenAttempt
 from tenuto.job.states import UNFORESEEN, UNSETTLED
 from tenuto.logs import get_logger
 from tenuto.worker import locks

@@ -14,7 +14,7 @@ from tenuto.features.history.rows import Use, Used
 from tenuto.features.history.usage_rows import day_of, record_chats
 from tenuto.ids import Ids
 from tenuto.money import operations
-from tenuto.money.rows import Entry, HoldRow
+from tenuto.money.ledger_sql import Entry, HoldRow
 from tenuto.money.rules import token_charge_micros
 
 MOST_LOOKED_AT = 10_000

@@ -13,9 +13,10 @@ from msgspec.structs import asdict
 
 from tenuto.config import Price
 from tenuto.errors import PriceInvalid
-from tenuto.job.rows import AttemptRow, EventRow, JobRow
+from tenuto.features.evidence.rows import AttemptRow, JobRow
+from tenuto.job.rows import EventRow
 from tenuto.job.states import RECOVERY_REQUIRED, is_overdue
-from tenuto.money.rows import LedgerLine
+from tenuto.money.ledger_sql import LedgerLine
 from tenuto.money.rules import charge_micros, cny
 
 R = TypeVar("R", bound=Struct)

@@ -3,7 +3,8 @@
 from tenuto.db import records
 from tenuto.db.database import Transaction
 from tenuto.features.evidence.evidence import AttemptSegments, AttemptSurroundings, ChunkRow, JobSurroundings
-from tenuto.job.rows import AttemptRow, EventRow, JobRow
+from tenuto.features.evidence.rows import AttemptRow, JobRow
+from tenuto.job.rows import EventRow
 
 _JOB_COLUMNS = records.columns(JobRow, "j")
 _ATTEMPT_COLUMNS = records.columns(AttemptRow, "t")

@@ -21,7 +21,7 @@ from tenuto.errors import InsufficientBalance, InvalidRequest
 from tenuto.features.openai import requests as openai
 from tenuto.features.openai.requests import OpenRequests
 from tenuto.job import read
-from tenuto.job.rows import NewestKey
+from tenuto.job.jobs_sql import NewestKey
 from tenuto.job.states import CANCELLED
 from tenuto.job.submit import Accepted, Request, find_accepted_async, newest_key
 

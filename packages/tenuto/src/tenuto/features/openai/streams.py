@@ -28,8 +28,8 @@ from tenuto.file import operations as artifacts
 from tenuto.file.blob import BlobReader
 from tenuto.file.operations import Opened
 from tenuto.job import audio_segments, read
+from tenuto.job.attempts_sql import Segment
 from tenuto.job.read import Job
-from tenuto.job.rows import Segment
 from tenuto.job.states import SUCCEEDED
 
 if TYPE_CHECKING:

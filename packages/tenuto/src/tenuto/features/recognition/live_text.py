@@ -11,7 +11,7 @@ from msgspec import Struct
 from tenuto.db.database import Transaction
 from tenuto.errors import Stale
 from tenuto.features.recognition import live_text_store as store
-from tenuto.job import attempt_store
+from tenuto.job import attempts_sql
 from tenuto.job.erasure import Erased
 from tenuto.job.states import RUNNING
 
@@ -31,7 +31,7 @@ class LiveText(Struct, frozen=True):
 
 def add(tx: Transaction, attempt_id: str, first: int, pieces: Sequence[str], *, now_ms: int) -> None:
     """Store pieces, numbered from `first` on; repeatable. Stale: the attempt is no longer the job's."""
-    attempt = attempt_store.locked_attempt(tx, attempt_id)
+    attempt = attempts_sql.locked_attempt(tx, attempt_id)
     if attempt is None or attempt.job_attempt_id != attempt_id or attempt.job_state != RUNNING:
         raise Stale
     store.add(tx, pieces, first=first, job_id=attempt.job_id, attempt_id=attempt_id, now_ms=now_ms)
@@ -42,7 +42,7 @@ def of_job(tx: Transaction, job_id: str, *, attempt_id: str | None = None, first
 
     The caller has checked whose job it is.
     """
-    newest = attempt_store.newest_attempt(tx, job_id)
+    newest = attempts_sql.newest_attempt(tx, job_id)
     if newest is None:
         return LiveText(None, [])
     first = first if newest == attempt_id else 0

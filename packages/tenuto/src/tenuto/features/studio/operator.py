@@ -24,7 +24,7 @@ from tenuto.features.studio.studio import OrNull, Strings, Studio, operator_of, 
 from tenuto.file.uploads import bind_upload, request_sha256
 from tenuto.job import queue as lanes
 from tenuto.job import recover
-from tenuto.job.rows import WaitingJob
+from tenuto.job.jobs_sql import WaitingJob
 from tenuto.job.states import Decision
 from tenuto.kind import operations as catalog
 from tenuto.kind.kinds import kinds

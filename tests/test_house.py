@@ -13,7 +13,7 @@ from tenuto.job import states
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(ROOT.glob("packages/*/src")) + sorted(ROOT.glob("engines/*/src"))
-CORE_LINES = 24_828
+CORE_LINES = 23_411
 """The budget of the core, which no change raises: what does not fit is a feature, in a folder of its own."""
 
 

@@ -89,6 +89,7 @@ def begin(operator: Operator) -> "subprocess.Popen[bytes]":
     )
 
 
+@pytest.mark.variant("depth")
 @pytest.mark.real_engine
 def test_a_model_is_added_though_the_first_try_is_killed(adding: Operator, hub: Hub) -> None:
     """SIGKILL in the middle of the download: the same command continues from there, tests the model with one

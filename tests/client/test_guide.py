@@ -28,6 +28,8 @@ JAVASCRIPT = Path(__file__).parents[2] / "packages" / "tenuto-js"
 IMPATIENT = Path(__file__).parent / "impatient"
 MODEL = "hexgrad/Kokoro-82M"
 """The model that the pages use; the tests' service has another one."""
+FIRST = "en/first-steps.md"
+"""The page that `make test` runs."""
 HOOK = "https://example.com/tenuto"
 """Where the pages send messages; the tests have a receiver of their own."""
 
@@ -60,6 +62,8 @@ def command(language: str, text: str) -> list[str] | None:
     ("service", "page"),
     [
         ("sqlite", page)
+        if page == FIRST
+        else pytest.param("sqlite", page, marks=pytest.mark.variant("page"))
         if page.startswith("en")
         else pytest.param("postgresql", page, marks=pytest.mark.variant("language"))
         for page in PAGES

@@ -77,6 +77,7 @@ def test_every_flow_works_against_the_service(
     assert [] == report["journal"]
 
 
+@pytest.mark.variant("program")
 def test_the_types_are_those_of_openapi_yaml_and_refuse_what_the_service_would() -> None:
     generated = run("npm", "run", "--silent", "types", "--", "--check")
     compiled = run("npx", "--offline", "tsc", "--project", "tests")

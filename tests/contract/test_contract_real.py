@@ -108,6 +108,7 @@ def test_what_is_spoken_is_recognised_by_both_engines(real: Caller) -> None:
     }
 
 
+@pytest.mark.variant("model")
 def test_the_parameters_of_speech_reach_the_engine(real: Caller) -> None:
     """Twice as long at the same rate, to ten percent; an emotion, half of it, none of it, which is the same
     file as without, and one that is drawn (R75, R76, R78, R79, R83)."""

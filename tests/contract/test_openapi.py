@@ -56,7 +56,7 @@ schema = schemathesis.openapi.from_path(
 )
 OPERATIONS = {result.ok().label: result.ok() for result in schema.get_all_operations()}
 SETTINGS = settings(
-    max_examples=EXAMPLES or 5,
+    max_examples=EXAMPLES or 3,
     deadline=None,
     derandomize=not EXAMPLES,
     database=None,

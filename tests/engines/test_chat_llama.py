@@ -96,6 +96,7 @@ def test_it_answers(model: Model, question: str, word: str) -> None:
     assert said.text == "".join(said.pieces)
 
 
+@pytest.mark.variant("model")
 def test_the_answer_ends_at_its_limit_or_before_a_stop_text(model: Model) -> None:
     """Tokens are the model's own; of a stop text not even the beginning is shown (R194)."""
     counting = "Count from 1 to 9, separated by commas. Write nothing else."
@@ -108,6 +109,7 @@ def test_the_answer_ends_at_its_limit_or_before_a_stop_text(model: Model) -> Non
     assert "5" not in "".join(stopped.pieces)
 
 
+@pytest.mark.variant("model")
 def test_an_answer_does_not_go_round_in_circles(model: Model) -> None:
     """Tokens that were used become less likely, unless the caller says anything else about repetition."""
     ended = model.say("Name a fruit.")
@@ -125,6 +127,7 @@ def test_what_a_caller_writes_is_never_a_control_token(model: Model) -> None:
     assert marked - plain > 10
 
 
+@pytest.mark.variant("model")
 def test_characters_of_several_tokens_stay_whole(model: Model) -> None:
     """Every piece is whole characters, also where a character is spread over tokens."""
     said = model.say("Repeat exactly: 🦄🤷🏽‍♀️ 龘 ﷽", max_tokens=40)

@@ -114,6 +114,7 @@ def test_segments_make_up_the_whole_with_the_pause_at_the_head_of_each_but_the_f
     assert ("synthesis", len(run.segments), len(run.segments), "segments") == run.steps[-1]
 
 
+@pytest.mark.variant("model")
 def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     """The preview stays within its limit, the result has the same samples, and a warning says so (R62)."""
     assert MAX_SEGMENTS == tenuto_kokoro.MOST_SEGMENTS
@@ -129,10 +130,12 @@ def test_a_text_of_too_many_segments_has_some_joined(monkeypatch: pytest.MonkeyP
     assert ["neighbours were joined" in warning for warning in result.metadata["warnings"]] == [True]
 
 
+@pytest.mark.variant("model")
 def test_streaming_changes_nothing_in_the_result_and_neither_does_a_second_run() -> None:
     assert greeting().content == spoken(GREETING, stream=True).content
 
 
+@pytest.mark.variant("model")
 def test_a_named_voice_speaks_in_its_own_style() -> None:
     def by(preset: str) -> bytes:
         voice = {"voice_id": "v", "kind": "official", "profile": {"style": preset}, "profile_version": "1"}

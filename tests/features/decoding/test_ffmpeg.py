@@ -162,6 +162,7 @@ def test_decoding_that_does_not_end_is_ended(
         module._run(ffmpeg(), ["-re", "-f", "wav"], ["-f", "wav"], source, target)
 
 
+@pytest.mark.variant("depth")
 @pytest.mark.parametrize("form", [*KINDS, "fragmented", "live", "amr"])
 def test_what_is_missing_of_a_file_is_told(
     form: str, files: tuple[BinaryIO, BinaryIO], tmp_path: Path

@@ -214,6 +214,7 @@ def _of_sox(aiff: bytes) -> bytes:
     return aiff[:at] + (0x7F00_0008).to_bytes(4, "big") + aiff[at + 4 :]
 
 
+@pytest.mark.variant("depth")
 def test_files_of_other_programs_are_read_to_their_end() -> None:
     """Their heads say nothing, or something wrong that does no harm."""
     refused = []
@@ -322,6 +323,7 @@ def test_channels_that_cancel_each_other_out_are_heard() -> None:
         assert np.allclose(converted(file.getvalue())[0] / 32_768, mono * share, atol=2 / 32_768)
 
 
+@pytest.mark.variant("depth")
 @pytest.mark.parametrize("seed", range(12))
 def test_whatever_becomes_of_a_file_no_sound_is_lost_without_a_word(seed: int) -> None:
     """Encoders, rates, cuts and joints at random: the samples that another decoder gives, or a refusal."""

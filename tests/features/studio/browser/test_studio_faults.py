@@ -50,6 +50,7 @@ def test_a_lost_attempt_leaves_no_sound_behind(
     assert [] == somebody.faults
 
 
+@pytest.mark.variant("page")
 def test_a_picture_is_drawn_once_however_often_its_answer_is_lost(visitor: Person) -> None:
     """R19. Drawn again, also after the page was loaded again, it has the same seed and so the same key."""
     page = visitor.enter("drawer", "/images")
@@ -69,6 +70,7 @@ def test_a_picture_is_drawn_once_however_often_its_answer_is_lost(visitor: Perso
     assert [1, 2] == [len(once), len(twice)]
 
 
+@pytest.mark.variant("page")
 def test_a_recording_is_read_once_however_often_its_answer_is_lost(visitor: Person, tmp_path: Path) -> None:
     """R19. It is not uploaded again either, also where the file is chosen again after a reload."""
     soundfile.write(tmp_path / "tone.wav", np.full(24_000 * 2, 1000, np.int16), 24_000)
@@ -163,6 +165,7 @@ def test_an_operator_decides_what_nobody_else_may(
     assert [] == operator.faults
 
 
+@pytest.mark.variant("page")
 def test_a_credit_is_booked_once_however_often_its_answer_is_lost(
     browser: Browser, fake_house: RunningService, operator_cookie: Cookies
 ) -> None:

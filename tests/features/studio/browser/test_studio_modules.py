@@ -13,6 +13,7 @@ from tenuto_kokoro.zh_pinyin import SYLLABLES
 STUDIO = ROOT / "studio"
 
 
+@pytest.mark.variant("page")
 @pytest.mark.parametrize("script", ["check", "test"])
 def test_the_studios_own_checks_pass(script: str) -> None:
     """svelte-check finds nothing, and vitest's tests of the pure modules pass."""

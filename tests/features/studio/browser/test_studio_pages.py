@@ -98,6 +98,7 @@ def test_a_job_is_found_by_its_text_and_erased(visitor: Person, member: Cookies)
     expect(page.locator("audio")).to_have_count(0)
 
 
+@pytest.mark.variant("page")
 def test_a_key_that_is_revoked_ends(visitor: Person, member: Cookies, fake_house: RunningService) -> None:
     """A key for some models only is refused at once when it is revoked, and stays in the list (R201)."""
     page = visitor.enter(member, "/keys")
@@ -224,6 +225,7 @@ def test_recordings_of_other_kinds_are_read(visitor: Person, member: Cookies, tm
     assert abs(len(decoded) - 16_000) <= 342
 
 
+@pytest.mark.variant("page")
 def test_every_recording_is_sent_once(visitor: Person, tmp_path: Path) -> None:
     """A second click while the first is on its way sends nothing."""
     page = visitor.enter("sender", "/recognition")
@@ -560,6 +562,7 @@ def test_an_address_cannot_lead_astray(visitor: Person) -> None:
         visitor.ask("POST", "/web/logout")
 
 
+@pytest.mark.variant("page")
 def test_a_session_that_ended_asks_for_the_password_and_comes_back(visitor: Person) -> None:
     """Nothing of the account stays on the page."""
     visitor.enter("tired", "/speech")

@@ -37,6 +37,7 @@ def environment(fake_house: RunningService, tmp_path: Path) -> dict[str, str]:
     return {**os.environ, **own, "PATH": path, "TENUTO_API_KEY": key}
 
 
+@pytest.mark.variant("page")
 def test_code_of_a_speech_job_speaks_the_same(
     visitor: Person, member: Cookies, environment: dict[str, str], tmp_path: Path
 ) -> None:

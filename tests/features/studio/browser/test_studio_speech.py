@@ -90,6 +90,7 @@ def test_a_long_text_is_made_in_pieces_and_joined(visitor: Person, member: Cooki
     assert np.array_equal(whole, np.concatenate([samples for samples, _ in read]))
 
 
+@pytest.mark.variant("page")
 def test_parts_that_have_ended_are_made_again_only_if_somebody_asks(visitor: Person) -> None:
     """P10. Two pages that are opened submit nothing."""
     visitor.register("asker")

@@ -23,6 +23,8 @@ LONG = "One segment follows another here, until all of the text has been spoken 
 """Of a dozen segments."""
 WAIT = 1105
 """The fake engine's directive to wait for half a second, in which it has written one word."""
+LONG_WAIT = 1140
+"""The same for four seconds."""
 OTHER_TEXT = """insert into live_text (attempt_id, sequence, job_id, text, created_at)
                 select attempt_id, sequence + 1, job_id, ' nothing', created_at from live_text
                 order by sequence desc limit 1"""
@@ -179,7 +181,8 @@ def test_a_stream_without_an_end_is_cut(streaming: Streaming) -> None:
 def test_other_text_than_was_sent_ends_a_stream_with_an_error(streaming: Streaming) -> None:
     """No `done` follows words that the result does not have, here because a row was damaged."""
     streaming.shots.arm("live_text.after_commit", "1:stop")
-    answer = streaming.transcribe(recordings.recording(4, directive=WAIT))
+    # Who waits for the stop may let the worker go on for a moment: it must not come to its end by then.
+    answer = streaming.transcribe(recordings.recording(4, directive=LONG_WAIT))
     found = events(answer)
     next(found)
     streaming.await_stop(answer)

@@ -64,8 +64,8 @@ help:  ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST)
 	@printf '%s\n' '' 'Tests have four tiers (docs/testing.md); minutes on two cores:' \
 	  '  unit          2       make test-fast: no process of the service, no PostgreSQL, no browser, no weights' \
-	  '  contract      10      make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands' \
-	  '  adversity     }15     make test-all: crashes, attacks, limits, many machines;' \
+	  '  contract      7       make test runs these and the unit tier: HTTP, both databases, real engines, studio, commands' \
+	  '  adversity     }13     make test-all: crashes, attacks, limits, many machines;' \
 	  '  variants      }       those tests again in other languages, with other programs, models and pages' \
 	  '  measurements          make limits, bench, quality, faults (10), soak (at most 360), soak-tests, endurance (60), cluster, fuzz, simulation, mutants'
 

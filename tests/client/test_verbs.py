@@ -275,8 +275,6 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(
     service: RunningService, caller: Caller, tmp_path: Path
 ) -> None:
     """130, the commands that continue or end the job; `resume` brings the file (P9)."""
-    if service.database_url is not None:
-        pytest.skip("the client cannot tell the databases apart, and this waits")
     environment = os.environ | {
         "TENUTO_BASE_URL": service.url,
         "TENUTO_API_KEY": caller.key,
